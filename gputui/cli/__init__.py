@@ -1,0 +1,1 @@
+"""Typer commands, one file per noun."""

@@ -1,0 +1,1 @@
+"""The composition root: the loop, the services, the routes, access control."""

@@ -1,0 +1,1 @@
+"""Running: what starts, follows and ends a run."""

@@ -1,0 +1,1 @@
+"""Readings of GPUs and host: NVML, simulated, psutil, history. Knows nothing of jobs."""

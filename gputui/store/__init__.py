@@ -1,0 +1,1 @@
+"""What is kept: SQLModel tables, migrations, transactions, queries, the audit log."""
