@@ -8,8 +8,7 @@ An error is `{"error": {"code", "message", "field"?}}` with the HTTP status of `
 """
 
 from enum import StrEnum
-
-from typing_extensions import NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 API_VERSION = 1
 SESSION_HEADER = "X-Gputui-Session"

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from gputui.format import duration, size
+
 HALF_READY = 0.99
 """The most that is shown of a dataset that is not ready: 1 means ready and nothing else does."""
 RATE_WINDOW = 60.0
 """Seconds of observations from which growth is reckoned."""
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Expectation:
         if self.manifest is not None:
             said.append(f"all of manifest {self.manifest}")
         if self.settled is not None:
-            said.append(f"no change for {seconds(self.settled)}")
+            said.append(f"no change for {duration(self.settled)}")
         return said or ["exists"]
 
 
@@ -200,25 +201,5 @@ def _settled(findings: _Findings, wanted: float, seen: Observation, history: His
     if not findings.shares:
         findings.shares.append(min(1.0, quiet / wanted) if wanted else 1.0)
     if quiet < wanted:
-        findings.missing.append(f"changed {seconds(quiet)} ago, to be quiet for {seconds(wanted)}")
+        findings.missing.append(f"changed {duration(quiet)} ago, to be quiet for {duration(wanted)}")
         findings.waits.append(wanted - quiet)
-
-
-def size(count: int) -> str:
-    """Bytes as people write them, in the largest binary unit that keeps it whole or one decimal."""
-    value, power = float(count), 0
-    while value >= 1024 and power < len(_UNITS) - 1:
-        value /= 1024
-        power += 1
-    return f"{value:.0f}{_UNITS[power]}" if value == int(value) or power == 0 else f"{value:.1f}{_UNITS[power]}"
-
-
-def seconds(count: float) -> str:
-    """A duration as people write it, in its two largest units."""
-    left = int(count)
-    parts = []
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        amount, left = divmod(left, length)
-        if amount:
-            parts.append(f"{amount}{unit}")
-    return "".join(parts[:2]) or "0s"
