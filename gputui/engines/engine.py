@@ -29,6 +29,8 @@ class RunSpec:
     grace: float = 120.0
     log_cap: int = 64 * 1024 * 1024
     interactive: bool = False
+    share: bool = False
+    """Its GPUs may have other sharing runs on them; their machine-wide locks are taken as shared ones."""
 
 
 class EndReason(StrEnum):
@@ -53,6 +55,8 @@ class RunEnd:
     signal: int | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    duration: float | None = None
+    """Seconds from exec to the end by the monotonic clock."""
     error: str = ""
     """One sentence for people: 'cannot run train.py: no such file'."""
     oom_killed: bool = False
