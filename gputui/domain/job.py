@@ -66,8 +66,6 @@ class Gate(IntFlag):
     """A retry waits for its time."""
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
     """A waiting job in the scheduler's memory; everything else about it stays in the store."""

@@ -4,7 +4,6 @@ Memory is bucketed, four buckets to a doubling, so that jobs which each ask for 
 a job really asks for is checked when it is placed.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from sortedcontainers import SortedDict, SortedList
@@ -35,14 +34,17 @@ class Lane:
         self._demands: Any = SortedDict()
         self._smallest: Demand | None = None
 
-    def add(self, entry: int, demand: Demand) -> None:
-        """Put a job's entry in its place."""
-        self.entries.add(entry)
-        self._demands[demand.memory] = self._demands.get(demand.memory, 0) + 1
+    def add(self, demand: Demand, *entries: int) -> None:
+        """Put the entries of jobs of one demand in their places."""
+        if len(entries) == 1:
+            self.entries.add(entries[0])
+        else:
+            self.entries.update(entries)
+        self._demands[demand.memory] = self._demands.get(demand.memory, 0) + len(entries)
         if self._smallest is None or demand.memory < self._smallest.memory:
             self._smallest = demand
 
-    def remove(self, entry: int, demand: Demand) -> None:
+    def remove(self, demand: Demand, entry: int) -> None:
         """Take a job's entry out. Raises ValueError when it is not here."""
         self.entries.remove(entry)
         left = self._demands[demand.memory] - 1
@@ -61,9 +63,3 @@ class Lane:
         """The demand with the least memory in the lane. What cannot start for it cannot start for any other."""
         assert self._smallest is not None, "an empty lane is dropped"
         return self._smallest
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.entries)

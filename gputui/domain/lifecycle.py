@@ -33,9 +33,7 @@ class Hold(StrEnum):
 
 
 WAITING = frozenset({JobState.HELD, JobState.QUEUED})
-ACTIVE = frozenset(
-    {JobState.STARTING, JobState.RUNNING, JobState.CHECKPOINTING, JobState.STOPPING, JobState.SUSPENDED}
-)
+ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.CHECKPOINTING, JobState.STOPPING, JobState.SUSPENDED})
 ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
@@ -55,8 +53,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
         | {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST}
     ),
     JobState.STOPPING: frozenset(
-        {JobState.QUEUED, JobState.HELD}
-        | {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST}
+        {JobState.QUEUED, JobState.HELD} | {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST}
     ),
     JobState.SUSPENDED: frozenset(
         {JobState.RUNNING, JobState.STOPPING, JobState.FAILED, JobState.CANCELLED, JobState.LOST}

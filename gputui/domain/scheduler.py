@@ -5,7 +5,7 @@ on once runs of ours leave is withheld from the jobs behind it; if there are not
 nobody. Lanes and sets of bits only make that rule fast.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import Any, Final
@@ -72,7 +72,30 @@ class Scheduler:
         self._order.add(entry)
         self._baseline.add(entry if job.move_key is None else _entry(baseline_key(job), job.id))
         if not job.gates:
-            self._enter_lane(entry, job.demand)
+            self._lane(job.demand).add(job.demand, entry)
+
+    def add_all(self, jobs: Iterable[QueuedJob]) -> None:
+        """Take in many waiting jobs at once. Raises ValueError, before anything changed, when an id is not new."""
+        new: dict[int, QueuedJob] = {}
+        for job in jobs:
+            if job.id in new or job.id in self._jobs:
+                raise ValueError(f"job {job.id} is waiting already")
+            new[job.id] = job
+        order: list[int] = []
+        baseline: list[int] = []
+        startable: dict[Demand, list[int]] = {}
+        for job in new.values():
+            at_baseline = _entry(baseline_key(job), job.id)
+            entry = at_baseline if job.move_key is None else _entry(job.move_key, job.id)
+            order.append(entry)
+            baseline.append(at_baseline)
+            if not job.gates:
+                startable.setdefault(job.demand, []).append(entry)
+        self._jobs |= new
+        self._order.update(order)
+        self._baseline.update(baseline)
+        for demand, entries in startable.items():
+            self._lane(demand).add(demand, *entries)
 
     def remove(self, job_id: int) -> QueuedJob:
         """Let go of a job that starts or was cancelled. Raises KeyError."""
@@ -191,17 +214,17 @@ class Scheduler:
             else:
                 heappop(heads)
 
-    def _enter_lane(self, entry: int, demand: Demand) -> None:
+    def _lane(self, demand: Demand) -> Lane:
         key = lane_key(demand)
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane()
-        lane.add(entry, demand)
+        return lane
 
     def _leave_lane(self, entry: int, demand: Demand) -> None:
         key = lane_key(demand)
         lane = self._lanes[key]
-        lane.remove(entry, demand)
+        lane.remove(demand, entry)
         if not lane.entries:
             del self._lanes[key]
 
