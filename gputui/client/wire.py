@@ -45,7 +45,7 @@ def chunked(method: str, path: str, session: str) -> bytes:
 
 def chunk(data: bytes | bytearray) -> bytes:
     """One chunk of a body; empty `data` ends it."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
+    return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
 def encode(body: object) -> bytes:
