@@ -15,9 +15,8 @@ REPLY_S = 10.0
 """A fork server that has not answered by then is given up."""
 
 
-def supervisor_argv(run_dir: Path, *, interactive: bool = False) -> list[str]:
-    """The command line of a run's supervisor. Of an interactive one, for the client to start on its terminal."""
-    options = ["--interactive"] if interactive else []
+def supervisor_argv(run_dir: Path, *options: str) -> list[str]:
+    """The command line of a run's supervisor; with `--interactive` for a client to start on its terminal."""
     return [*_PYTHON, str(_HERE / "supervisor.py"), *options, str(run_dir)]
 
 
@@ -42,7 +41,7 @@ class Launcher:
         try:
             self._server = subprocess.Popen(
                 [*_PYTHON, str(_HERE / "zygote.py")],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
@@ -57,7 +56,11 @@ class Launcher:
             theirs.close()
 
     async def start(self, run_dir: Path) -> int | None:
-        """Start a supervisor; a pidfd of it for the caller to close, or None when it is over already. Raises OSError."""
+        """Start a supervisor. Returns a pidfd of it for the caller to close, or None when it is over already.
+
+        Raises OSError when no process can be made.
+        """
+        self.collect()
         async with self._turn:
             if self._server is None or self._socket is None:
                 self.open()
@@ -66,7 +69,12 @@ class Launcher:
             except (OSError, TimeoutError):
                 # it died or is stuck, perhaps after it forked: of two supervisors one finds the claim taken
                 self._give_up()
-            return self._start_cold(run_dir)
+            return os.pidfd_open(self._start_cold(supervisor_argv(run_dir)).pid)
+
+    def drain(self, run_dir: Path) -> None:
+        """Go on reading the output of a job whose supervisor was killed, so that it does not block in a write."""
+        with contextlib.suppress(OSError):
+            self._start_cold(supervisor_argv(run_dir, "--drain"))
 
     def collect(self) -> None:
         """Reap supervisors of our own that have ended."""
@@ -100,9 +108,9 @@ class Launcher:
             os.set_inheritable(fds[0], False)
         return fds[0] if fds else None
 
-    def _start_cold(self, run_dir: Path) -> int:
+    def _start_cold(self, argv: list[str]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            supervisor_argv(run_dir),
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -111,7 +119,7 @@ class Launcher:
             start_new_session=True,
         )
         self._cold.append(process)
-        return os.pidfd_open(process.pid)
+        return process
 
     def _give_up(self) -> None:
         if self._socket is not None:

@@ -7,15 +7,15 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from gputui.engines import cgroup, gpulock, procs
+from gputui.engines import leftover
 from gputui.engines.engine import Found, OnBegan, OnEnd, RunSpec
 from gputui.engines.launcher import Launcher
 from gputui.engines.rundir import RunDir
+from gputui.engines.supervision import gpulock, procs
 from gputui.engines.watch import DirectoryWatch
 
 LOOK_AGAIN_S = 0.25
-"""How often a run is looked at whose lock is held although its supervisor is gone or not known."""
-KILL_EVERY_S = 0.05
+"""How often a run is looked at that no event will tell of: its supervisor is gone or unknown and its lock is held."""
 
 
 @dataclass(slots=True)
@@ -23,35 +23,45 @@ class _Followed:
     """A run whose end is still to be told."""
 
     dir: RunDir
+    interactive: bool
+    gpu_uuids: frozenset[str]
+    watched: bool = False
     pidfd: int | None = None
+    """Of its supervisor."""
     began_told: bool = False
+    drained: bool = False
     timer: asyncio.TimerHandle | None = None
-    ending: asyncio.Task[None] | None = None
-    """Ends the run in place of a supervisor that was killed."""
 
 
 class LocalEngine:
-    """`Engine` for this machine. `runs_root` holds the run directories; `locks_root` the machine's GPU locks."""
+    """`Engine` for this machine. `runs_root` holds the run directories, `locks_root` the machine-wide GPU locks."""
 
     def __init__(self, runs_root: Path, locks_root: Path | None = None) -> None:
         self._root = runs_root
         self._locks = str(locks_root) if locks_root else gpulock.default_folder()
         self._launcher = Launcher()
+        self._watch: DirectoryWatch | None = None
         self._runs: dict[str, _Followed] = {}
+        self._endings: dict[str, asyncio.Task[None]] = {}
 
     async def open(self, on_began: OnBegan, on_end: OnEnd) -> None:
         """Start the fork server. Raises OSError when the folder for runs cannot be made."""
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._on_began, self._on_end = on_began, on_end
-        self._watch = DirectoryWatch(self._on_file)
+        with contextlib.suppress(OSError):  # no inotify instance left: runs are looked at by the clock
+            self._watch = DirectoryWatch(self._on_file)
         self._launcher.open()
 
     async def start(self, spec: RunSpec) -> None:
-        """See `Engine.start`. Raises FileExistsError when this run was started before."""
+        """See `Engine.start`; what becomes of the run may be told before this returns.
+
+        Raises FileExistsError when this run was started before.
+        """
         run = RunDir(self.run_dir(spec.run_id))
         run.create(spec, self._locks)
-        followed = self._follow(spec.run_id, run)
+        followed = self._follow(spec.run_id, run, spec.interactive, frozenset(spec.gpu_uuids))
         if spec.interactive:
+            self._look_later(spec.run_id, followed)
             return
         try:
             fd = await self._launcher.start(run.path)
@@ -61,23 +71,28 @@ class LocalEngine:
         self._attach(spec.run_id, followed, fd)
 
     async def recover(self, run_id: str) -> Found:
+        """See `Engine.recover`. `on_began` is told (again) for a run that began."""
         run = RunDir(self.run_dir(run_id))
         found = run.look()
+        if found in (Found.MISSING, Found.NEVER_BEGAN):
+            return found
+        self._follow(run_id, run, run.is_interactive(), run.gpu_uuids())
         if found is Found.RUNNING:
-            self._follow(run_id, run)
             self._look(run_id)
-        elif found in (Found.FINISHED, Found.LOST):
-            self._follow(run_id, run)
+        else:
             self._tell_end(run_id, found)
         return found
 
     async def revoke(self, run_id: str) -> bool:
+        """See `Engine.revoke`. The end of a revoked run is not told."""
         found = RunDir(self.run_dir(run_id)).look()
-        if found is Found.NEVER_BEGAN:
-            self._unfollow(run_id)
-        return found in (Found.NEVER_BEGAN, Found.MISSING)
+        if found not in (Found.NEVER_BEGAN, Found.MISSING):
+            return False
+        self._unfollow(run_id)
+        return True
 
     async def stop(self, run_id: str, grace: float) -> None:
+        """See `Engine.stop`. Also ends what a lost run has left behind. Raises OSError on a full disk."""
         run = RunDir(self.run_dir(run_id))
         run.ask_to_stop(grace)
         self._pass_on_stop(run_id, run)
@@ -87,7 +102,7 @@ class LocalEngine:
         supervisor = run.supervisor()
         if supervisor and procs.is_same(supervisor.pid, supervisor.start_time, supervisor.boot_id):
             return tuple(procs.descendants(supervisor.pid))
-        return tuple(_left_behind(run_id, run))
+        return leftover.pids(run_id, run) if run.top() else ()
 
     def run_dir(self, run_id: str) -> Path:
         return self._root / run_id
@@ -99,47 +114,48 @@ class LocalEngine:
     async def close(self) -> None:
         for run_id in list(self._runs):
             self._unfollow(run_id)
-        self._watch.close()
+        for task in self._endings.values():
+            task.cancel()
+        if self._watch:
+            self._watch.close()
         self._launcher.close()
 
     def locked_by_others(self, uuids: list[str]) -> set[str]:
-        """GPUs that a run of somebody else has locked: another user's daemon, or another one of mine."""
-        mine: set[str] = set()
-        for followed in self._runs.values():
-            mine |= followed.dir.gpu_uuids()
+        """GPUs that a run of somebody else has locked: of another user's daemon, or of another one of mine."""
+        mine = frozenset().union(*(followed.gpu_uuids for followed in self._runs.values()))
         return gpulock.locked(self._locks, [uuid for uuid in uuids if uuid not in mine])
 
     # following
 
-    def _follow(self, run_id: str, run: RunDir) -> _Followed:
+    def _follow(self, run_id: str, run: RunDir, interactive: bool, gpu_uuids: frozenset[str]) -> _Followed:
         followed = self._runs.get(run_id)
         if followed is None:
-            followed = self._runs[run_id] = _Followed(run)
-            self._watch.add(run_id, os.fsencode(run.path))
+            followed = self._runs[run_id] = _Followed(run, interactive, gpu_uuids)
+            if self._watch:
+                with contextlib.suppress(OSError):  # over the user's limit on watches
+                    self._watch.add(run_id, os.fsencode(run.path))
+                    followed.watched = True
         return followed
 
     def _unfollow(self, run_id: str) -> None:
         followed = self._runs.pop(run_id, None)
         if followed is None:
             return
-        self._watch.remove(run_id)
+        if self._watch:
+            self._watch.remove(run_id)
         self._detach(followed)
         if followed.timer:
             followed.timer.cancel()
-        if followed.ending:
-            followed.ending.cancel()
 
     def _attach(self, run_id: str, followed: _Followed, fd: int | None) -> None:
-        """Follow the supervisor by its pidfd; with None look at once, since it is over."""
-        if self._runs.get(run_id) is not followed or followed.pidfd is not None:
-            if fd is not None:
-                os.close(fd)
-            return
-        if fd is None:
+        """Follow the supervisor by its pidfd; None: it is over already."""
+        if fd is not None and (self._runs.get(run_id) is not followed or followed.pidfd is not None):
+            os.close(fd)
+        elif fd is not None:
+            followed.pidfd = fd
+            asyncio.get_running_loop().add_reader(fd, self._supervisor_gone, run_id)
+        if not followed.watched or fd is None:
             self._look(run_id)
-            return
-        followed.pidfd = fd
-        asyncio.get_running_loop().add_reader(fd, self._supervisor_gone, run_id)
 
     def _detach(self, followed: _Followed) -> None:
         if followed.pidfd is not None:
@@ -153,7 +169,9 @@ class LocalEngine:
         self._look(run_id)
 
     def _on_file(self, run_id: str, name: str) -> None:
-        if name in ("began", "exit", "claim"):
+        followed = self._runs.get(run_id)
+        # a supervisor of our own making is known by its pidfd; who starts an interactive one is told by its claim
+        if name in ("began", "exit") or (followed and followed.interactive and name in ("claim", "refused")):
             self._look(run_id)
 
     def _look(self, run_id: str) -> None:
@@ -162,28 +180,38 @@ class LocalEngine:
         if followed is None:
             return
         self._tell_began(run_id, followed)
-        if followed.pidfd is not None or followed.dir.is_interactive():
-            # its supervisor lives, or a client may still start it: only a record can be news
-            found = Found.FINISHED if (followed.dir.path / "exit").exists() else Found.RUNNING
-        else:
-            found = followed.dir.look()
+        waits_for_client = followed.interactive and not followed.dir.was_taken()
+        # the lock has news only when no supervisor lives and none is to come
+        found = followed.dir.look(try_lock=followed.pidfd is None and not waits_for_client)
         if found is not Found.RUNNING:
             self._tell_end(run_id, found)
-            return
-        if followed.pidfd is None:
-            self._find_supervisor(run_id, followed)
+        elif followed.pidfd is None:
+            if not waits_for_client:
+                self._find_supervisor(run_id, followed)
+            if followed.pidfd is None:
+                self._look_later(run_id, followed)
+        elif not followed.watched:
+            self._look_later(run_id, followed)
 
-    def _find_supervisor(self, run_id: str, followed: _Followed) -> None:
-        claimed = followed.dir.supervisor()
-        fd = procs.open_pidfd(claimed.pid, claimed.start_time, claimed.boot_id) if claimed else None
-        if fd is not None:
-            self._attach(run_id, followed, fd)
-            return
-        if claimed is not None and followed.dir.stop_grace() is not None:
-            self._pass_on_stop(run_id, followed.dir)
+    def _look_later(self, run_id: str, followed: _Followed) -> None:
         if followed.timer:
             followed.timer.cancel()
         followed.timer = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look, run_id)
+
+    def _find_supervisor(self, run_id: str, followed: _Followed) -> None:
+        claimed = followed.dir.supervisor()
+        if claimed is None:
+            return
+        fd = procs.open_pidfd(claimed.pid, claimed.start_time, claimed.boot_id)
+        if fd is not None:
+            self._attach(run_id, followed, fd)
+            return
+        # it was killed, and the job goes on: two of its duties are ours now
+        if not followed.drained and not followed.interactive:
+            followed.drained = True
+            self._launcher.drain(followed.dir.path)
+        if followed.dir.stop_grace() is not None:
+            self._pass_on_stop(run_id, followed.dir)
 
     def _tell_began(self, run_id: str, followed: _Followed) -> None:
         if followed.began_told:
@@ -200,55 +228,17 @@ class LocalEngine:
         self._unfollow(run_id)
         self._on_end(run_id, end)
 
-    # ending
-
     def _pass_on_stop(self, run_id: str, run: RunDir) -> None:
         """Wake the supervisor, which reads `stop`; in place of one that was killed, end the run ourselves."""
         supervisor = run.supervisor()
         if supervisor is None:
-            return  # it looks for `stop` after its claim and before the gate
+            return  # none yet: it looks for `stop` after its claim and before the gate
         fd = procs.open_pidfd(supervisor.pid, supervisor.start_time, supervisor.boot_id)
         if fd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(fd, signal.SIGUSR1)
             os.close(fd)
-            return
-        followed = self._runs.get(run_id)
-        if followed is not None and followed.ending is None:
-            followed.ending = asyncio.get_running_loop().create_task(_end_left_behind(run_id, run))
-
-
-def _left_behind(run_id: str, run: RunDir) -> list[int]:
-    """Live processes of a run whose supervisor is gone: its top process with descendants, and who has its run id."""
-    found: set[int] = set()
-    group = run.cgroup()
-    if group:
-        found.update(cgroup.pids(group))
-    top = run.top()
-    if top and procs.is_same(top.pid, top.start_time, top.boot_id):
-        found.add(top.pid)
-        found.update(procs.descendants(top.pid))
-    found.update(procs.with_environment(b"GPUTUI_RUN_ID", run_id.encode()))
-    return sorted(found)
-
-
-def _signal_left_behind(run_id: str, run: RunDir, number: int) -> int:
-    found = _left_behind(run_id, run)
-    for pid in found:
-        now = procs.stat(pid)
-        if now is not None:
-            procs.send(pid, now.start_time, number)
-    return len(found)
-
-
-async def _end_left_behind(run_id: str, run: RunDir) -> None:
-    grace = run.stop_grace() or 0.0
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + grace
-    left = _signal_left_behind(run_id, run, signal.SIGTERM)
-    while left:
-        await asyncio.sleep(KILL_EVERY_S)
-        if loop.time() >= deadline:
-            left = _signal_left_behind(run_id, run, signal.SIGKILL)
-        else:
-            left = len(_left_behind(run_id, run))
+        elif run_id not in self._endings:
+            task = asyncio.get_running_loop().create_task(leftover.end(run_id, run, run.stop_grace() or 0.0))
+            self._endings[run_id] = task
+            task.add_done_callback(lambda _: self._endings.pop(run_id, None))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gputui.engines import procs, records
 from gputui.engines.engine import Began, EndReason, Found, RunEnd, RunSpec
+from gputui.engines.supervision import cgroup, procs, records
 
 _KEPT = ("exit", "log")
 """What `forget` leaves: the log's readers need both."""
@@ -59,12 +59,18 @@ class RunDir:
         finally:
             os.close(fd)
 
-    def look(self) -> Found:
-        """The table of the design's 'Exactly once, in steps'. NEVER_BEGAN: `revoked` was written under the lock."""
+    def look(self, *, try_lock: bool = True) -> Found:
+        """The table of the design's 'Exactly once, in steps'. NEVER_BEGAN: `revoked` was written under the lock.
+
+        Without `try_lock` a run that has no exit record is taken as running. Raises OSError when `revoked` cannot be
+        written (disk full): then nothing is known and nothing may be started in its place.
+        """
         if not self.path.is_dir():
             return Found.MISSING
         if self._has("exit"):
             return Found.FINISHED
+        if not try_lock:
+            return Found.RUNNING
         with self.locked() as free:
             if not free:
                 return Found.RUNNING
@@ -74,6 +80,17 @@ class RunDir:
                 records.write(str(self.path / "revoked"), b"", sync=True)
                 return Found.NEVER_BEGAN
         return Found.LOST
+
+    def was_taken(self) -> bool:
+        """Whether a supervisor has claimed the run, or refused it."""
+        return self._has("claim") or self._has("refused")
+
+    def is_over(self) -> bool:
+        """Whether nothing more will be written: it ended, was lost, was revoked or is forgotten."""
+        if self._has("exit") or self._has("revoked") or not self._has("spec.json"):
+            return True
+        with self.locked() as free:
+            return free and self._has("pid")
 
     def supervisor(self) -> Process | None:
         return _process(records.load(str(self.path / "claim")))
@@ -102,11 +119,11 @@ class RunDir:
             return _run_end(records.load(str(self.path / "exit")) or {})
         if found is Found.LOST:
             return RunEnd(EndReason.LOST, error=self._why_lost())
-        return RunEnd(EndReason.REVOKED, error=self._text("refused"))
+        return RunEnd(EndReason.REVOKED, error=self._text("refused") or self._last_words())
 
-    def gpu_uuids(self) -> set[str]:
+    def gpu_uuids(self) -> frozenset[str]:
         found = (records.load(str(self.path / "spec.json")) or {}).get("gpu_uuids")
-        return {str(uuid) for uuid in found} if isinstance(found, list) else set()
+        return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
     def is_interactive(self) -> bool:
         return bool((records.load(str(self.path / "spec.json")) or {}).get("interactive"))
@@ -121,6 +138,8 @@ class RunDir:
 
     def forget(self) -> None:
         """Remove all but the log and the exit record; the spec first, without which no late supervisor begins."""
+        if group := self.cgroup():
+            cgroup.remove(group)  # left by a supervisor that was killed
         with contextlib.suppress(FileNotFoundError):
             (self.path / "spec.json").unlink()
         with contextlib.suppress(FileNotFoundError):
@@ -146,9 +165,11 @@ class RunDir:
         top = self.top()
         if top is not None and top.boot_id != procs.boot_id():
             return "the machine was restarted while it ran"
-        if failure := self._text("failure").strip():
-            return f"its supervisor failed: {failure.splitlines()[-1]}"
-        return "its supervisor was killed, so its end was not seen"
+        return self._last_words() or "its supervisor was killed, so its end was not seen"
+
+    def _last_words(self) -> str:
+        failure = self._text("failure").strip()
+        return f"its supervisor failed: {failure.splitlines()[-1]}" if failure else ""
 
 
 def _process(record: records.Record | None) -> Process | None:

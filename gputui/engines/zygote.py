@@ -13,8 +13,8 @@ import sys
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from gputui.engines import faults
-from gputui.engines.supervise import supervise
+from gputui.engines.supervision import faults
+from gputui.engines.supervision.supervise import supervise
 
 LARGEST_REQUEST = 8192
 

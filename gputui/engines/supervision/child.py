@@ -1,10 +1,10 @@
-"""The forked child of a supervisor, from fork to exec. Standard library only: supervisors load this."""
+"""The forked child of a supervisor, from fork to exec."""
 
 import contextlib
 import os
 import signal
 
-from gputui.engines import faults, records
+from gputui.engines.supervision import faults, records
 
 STEP_DIRECTORY = b"d"
 STEP_EXEC = b"x"
@@ -63,7 +63,7 @@ def _execute(plan: Plan) -> None:
             os.dup2(nothing, 0)
             os.dup2(plan.output, 1)
             os.dup2(plan.output, 2)
-        os.execvpe(plan.argv[0], plan.argv, plan.env)
+        os.execvpe(plan.argv[0], plan.argv, plan.env)  # noqa: S606 - no shell: argv is a list of bytes
     except (OSError, ValueError) as problem:
         number = problem.errno if isinstance(problem, OSError) and problem.errno else 0
         os.write(plan.report, step + b"%d" % number)

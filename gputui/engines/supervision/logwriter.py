@@ -2,7 +2,6 @@
 
 Segments are files named by the absolute offset of their first byte. The head keeps the beginning for good; of the tail
 the last two segments stay. What could not be written (disk full) is counted and leaves a hole between two segments.
-Standard library only: supervisors load this.
 """
 
 import contextlib
@@ -68,6 +67,10 @@ class LogWriter:
             self._size += done
             self.written += done
             data = data[done:]
+
+    def describe_loss(self) -> str:
+        """One phrase for people; empty when nothing was lost."""
+        return f"{self.error}: {self.lost} bytes of output were lost" if self.lost else ""
 
     def close(self) -> None:
         if self._fd >= 0:

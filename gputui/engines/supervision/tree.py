@@ -1,4 +1,4 @@
-"""Ending everything a run has started: TERM, grace, KILL until nothing is left. Standard library only.
+"""Ending everything a run has started: TERM, grace, KILL until nothing is left.
 
 All times are the monotonic clock's. What outlives the top process by itself gets `LINGER_S`, then TERM, and `LINGER_S`
 later KILL, so that a run cannot hang for ever on a process that was forgotten in the background.
@@ -9,7 +9,7 @@ import os
 import signal
 import time
 
-from gputui.engines import cgroup, procs
+from gputui.engines.supervision import cgroup, procs
 
 LINGER_S = 5.0
 KILL_EVERY_S = 0.02
@@ -29,13 +29,14 @@ class Ending:
         self._rounds = 0
 
     def stop(self, grace: float) -> None:
-        """TERM now to the top process's group, KILL to all after `grace` seconds. A second call can only hasten it."""
-        if self._top is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._top, signal.SIGTERM)
-                os.killpg(self._top, signal.SIGCONT)
-        else:
-            self._term_at = time.monotonic()
+        """TERM now to the top process's group, KILL to all after `grace` seconds. A second call only hastens KILL."""
+        if self._kill_at is None:
+            if self._top is None:
+                self._term_at = time.monotonic()
+            else:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._top, signal.SIGTERM)
+                    os.killpg(self._top, signal.SIGCONT)  # a stopped process would sleep through it
         self._kill_by(time.monotonic() + max(grace, 0.0))
 
     def top_ended(self) -> None:
@@ -55,9 +56,8 @@ class Ending:
             procs.signal_descendants(os.getpid(), signal.SIGTERM)
             self._kill_by(now + LINGER_S)
         if self._kill_at is not None and now >= self._kill_at:
-            if self._cgroup is None or not cgroup.kill(self._cgroup):
-                procs.signal_descendants(os.getpid(), signal.SIGKILL)
-            elif self._rounds:  # what left the cgroup, and what another tool moved
+            # the walk also finds, in the second round, what had been moved out of the cgroup
+            if self._cgroup is None or not cgroup.kill(self._cgroup) or self._rounds:
                 procs.signal_descendants(os.getpid(), signal.SIGKILL)
             self._rounds += 1
             self._kill_at = time.monotonic() + (KILL_EVERY_S if self._rounds < EAGER_ROUNDS else KILL_RARELY_S)

@@ -1,7 +1,6 @@
 """What a supervisor does: the steps of 'exactly once', then follow the job until no process of it is left.
 
-The order of the steps is the proof; `docs/` and the design say why. Standard library only, and nothing that is slow to
-import: this is loaded for each run that the fork server does not start.
+The order of the steps is the proof that a run begins at most once; each is named for the tests that break it there.
 """
 
 import contextlib
@@ -12,9 +11,9 @@ import signal
 import time
 import traceback
 
-from gputui.engines import cgroup, child, faults, gpulock, procs, records, tree
-from gputui.engines.logwriter import LogWriter
-from gputui.engines.terminal import Terminal
+from gputui.engines.supervision import cgroup, child, faults, gpulock, procs, records, tree
+from gputui.engines.supervision.logwriter import LogWriter
+from gputui.engines.supervision.terminal import Terminal
 
 LOCK_PATIENCE_S = 2.0
 """The daemon holds the lock for an instant when it looks at a run; a rival supervisor holds it for good."""
@@ -323,11 +322,12 @@ class Supervision:
             record["started_at"] = self.started_at
             record["duration"] = time.monotonic() - self.started
         record["ended_at"] = time.time()
+        if error:
+            self._tell_person(error)
         if self.log is not None:
             self.log.close()
             record["log_written"] = self.log.written
-            lost = f"{self.log.error}: {self.log.lost} bytes of output were lost" if self.log.lost else ""
-            record["log_error"] = lost
+            record["log_error"] = self.log.describe_loss()
         for fd in self.gpu_locks:
             # before the record: who reads it may start the next run on these GPUs at once
             fcntl.flock(fd, fcntl.LOCK_UN)
@@ -337,8 +337,14 @@ class Supervision:
         return code if isinstance(code, int) else 128 + number if isinstance(number, int) else 127
 
     def _say_not_begun(self, why: str) -> int:
-        """Leave word for the daemon; nothing was claimed, so the run may be started under another id."""
+        """Leave word for the daemon; nothing was claimed, so the job may be started anew as another run."""
         if why:
+            self._tell_person(why)
             with contextlib.suppress(OSError):
                 records.write(f"{self.dir}/refused", why.encode())
         return 1
+
+    def _tell_person(self, why: str) -> None:
+        if self.interactive:
+            with contextlib.suppress(OSError):
+                os.write(2, f"gputui: {why}\n".encode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""The files of a run directory, read and written. Standard library only: supervisors load this.
+"""The files of a run directory, read and written.
 
 Bytes cross JSON as UTF-8 with lone surrogates for what is not UTF-8 (`surrogateescape`), so they come back unharmed.
 """
@@ -6,7 +6,7 @@ Bytes cross JSON as UTF-8 with lone surrogates for what is not UTF-8 (`surrogate
 import json
 import os
 
-from gputui.engines.procs import read_bytes
+from gputui.engines.supervision.procs import read_bytes
 
 LAYOUT = 1
 EXIT_ROOM = 4096

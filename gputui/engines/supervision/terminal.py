@@ -1,7 +1,4 @@
-"""The terminal of an interactive run: given to the job, taken back at its end, handed to the shell on Ctrl-Z.
-
-Standard library only: supervisors load this.
-"""
+"""The terminal of an interactive run: given to the job, taken back at its end, handed to the shell on Ctrl-Z."""
 
 import contextlib
 import os

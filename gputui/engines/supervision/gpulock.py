@@ -2,7 +2,6 @@
 
 The lock is a `flock` on a file in a world-writable sticky folder; it is exclusive for a run that has the GPU to itself
 and shared for runs that share it. It is inherited by the job, so it outlives a supervisor that was killed.
-Standard library only: supervisors load this.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ PATIENCE_S = 2.0
 """How long taking a lock is tried: `locked` holds one for a moment to see whether it is free."""
 
 
-class Locked(OSError):
+class Locked(OSError):  # noqa: N818 - an answer, not a fault
     """Another run, perhaps of another user, has the GPU."""
 
 
@@ -32,7 +31,7 @@ def prepare(folder: str) -> None:
     """Make the folder where it is missing. Raises OSError when somebody has put something else there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder)
-        os.chmod(folder, 0o1777)
+        os.chmod(folder, 0o1777)  # noqa: S103 - for all users, as /tmp
     if not _usable(folder):
         raise OSError(errno.EPERM, "not a folder that is mine or sticky and writable", folder)
 
@@ -94,7 +93,7 @@ def _path(folder: str, uuid: str) -> str:
 def _open(path: str, *, create: bool = True) -> int:
     """Open a lock file that any user may have made.
 
-    Never with O_CREAT on one that exists: `fs.protected_regular` forbids that for another user's file in a sticky folder.
+    Never with O_CREAT on one that exists: `fs.protected_regular` forbids that for others' files in a sticky folder.
     Read-only is enough for `flock`, so the files need not be writable by others.
     """
     while True:

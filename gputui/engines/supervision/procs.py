@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them: identity, descent, signals. Standard library only: supervisors load this.
+"""Processes as the kernel tells of them: identity, descent, signals.
 
 A process is its pid, its start time (clock ticks since boot) and the boot id; a zombie is dead.
 """

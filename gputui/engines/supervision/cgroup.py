@@ -1,13 +1,13 @@
 """A cgroup (version 2) per run, where one may be made: it ends everything in it with one write.
 
 Looks below the supervisor's own cgroup only, in the unified or the hybrid mount. Without one, the walk over descendants
-does the same more slowly. Standard library only: supervisors load this.
+does the same more slowly.
 """
 
 import contextlib
 import os
 
-from gputui.engines.procs import read_bytes
+from gputui.engines.supervision.procs import read_bytes
 
 
 def _mount() -> str | None:
