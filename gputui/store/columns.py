@@ -1,6 +1,5 @@
 """Column types: bytes, big integers and names as the database keeps them, values that cannot change in place."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -53,6 +52,13 @@ class Argv(sa.types.TypeDecorator[tuple[bytes, ...]]):
 
 
 @lru_cache(maxsize=4096)
+def _join(names: frozenset[str] | tuple[str, ...]) -> str:
+    if any("\n" in name or not name for name in names):
+        raise ValueError("a name is not empty and has no line break")
+    return "\n".join(sorted(names) if isinstance(names, frozenset) else names)
+
+
+@lru_cache(maxsize=4096)
 def _split(text: str) -> tuple[str, ...]:
     return tuple(text.split("\n")) if text else ()
 
@@ -63,16 +69,20 @@ class Names(sa.types.TypeDecorator[tuple[str, ...]]):
     impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: Iterable[str] | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        if value is None:
-            return None
-        names = sorted(value) if isinstance(value, frozenset | set) else list(value)
-        if any("\n" in name or not name for name in names):
-            raise ValueError("a name is not empty and has no line break")
-        return "\n".join(names)
+    def process_bind_param(
+        self,
+        value: frozenset[str] | tuple[str, ...] | None,
+        dialect: Dialect,  # noqa: ARG002
+    ) -> str | None:
+        return None if value is None else _join(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> tuple[str, ...] | None:  # noqa: ARG002
         return None if value is None else _split(value)
+
+
+@lru_cache(maxsize=64)
+def _joined(holds: frozenset[Hold]) -> str:
+    return ",".join(sorted(Hold(hold).value for hold in holds))
 
 
 @lru_cache(maxsize=64)
@@ -86,8 +96,8 @@ class Holds(sa.types.TypeDecorator[frozenset[Hold]]):
     impl = sa.String(64)
     cache_ok = True
 
-    def process_bind_param(self, value: Iterable[Hold] | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        return None if value is None else ",".join(sorted(Hold(hold).value for hold in value))
+    def process_bind_param(self, value: frozenset[Hold] | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        return None if value is None else _joined(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> frozenset[Hold] | None:  # noqa: ARG002
         return None if value is None else _holds(value)

@@ -67,4 +67,4 @@ def waiting_jobs(session: Session) -> dict[str, int]:
         .where(_JOB.c.state.in_(WAITING))
         .group_by(_JOB_DATASET.c.dataset)
     )
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())

@@ -54,7 +54,9 @@ class Store:
         where = url.render_as_string(hide_password=True)
         if url.get_backend_name() != "sqlite":
             return cls._connect(url, host_id, where, None)
-        path = Path(str(url.database)).absolute()
+        if not url.database or url.database == ":memory:":
+            raise StoreProblem("A store in memory would lose the queue.", "Name a file.")
+        path = Path(url.database).absolute()
         where = str(path)
         kind = network_filesystem(path, mountinfo)
         if kind is not None:

@@ -21,7 +21,8 @@ __all__ = [
 
 _JOB = SQLModel.metadata.tables["job"]
 _JOB_DATASET = SQLModel.metadata.tables["job_dataset"]
-_CHUNK = 2000
+_CHUNK = 500
+"""Rows per statement: small pieces keep the garbage collector's work small."""
 _IN_CHUNK = 500
 _NEXT_ID = "next_job_id"
 
@@ -168,10 +169,10 @@ def load_waiting(session: Session) -> Iterator[WaitingJob]:
         .where(waiting)
         .order_by(_JOB_DATASET.c.job_id, _JOB_DATASET.c.ordinal)
     )
-    datasets = _grouped(session.execute(links).tuples())
+    datasets = _grouped((job_id, dataset) for job_id, dataset in session.execute(links))
     query = sa.select(*_PROJECTION).where(waiting).order_by(_JOB.c.id)
     for row in session.execute(query.execution_options(yield_per=_CHUNK)):
-        yield WaitingJob(*row, datasets.get(row[0], ()))
+        yield WaitingJob(*(*row, datasets.get(row[0], ())))
 
 
 def _grouped(links: Iterable[tuple[int, str]]) -> dict[int, tuple[str, ...]]:
@@ -300,7 +301,7 @@ def _matches(
 def counts(session: Session) -> dict[JobState, int]:
     """How many jobs are in each state; states without a job are absent."""
     query = sa.select(_JOB.c.state, sa.func.count()).group_by(_JOB.c.state)
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())
 
 
 def _parts(job_ids: list[int]) -> Iterator[list[int]]:
