@@ -79,7 +79,8 @@ def explain_end(facts: EndFacts) -> Reason:
     lines = [line.rstrip() for line in facts.log_tail.splitlines() if line.strip()][-_LOG_LINES:]
     if lines and not causes and end.kind in {"exit", "signal"} and facts.exit_code != 0:
         sentence = f"{end.what}; last line: {lines[-1].strip()[:120]}"
-    return Reason(sentence, (*causes, end, *(Wait("log", line[:500]) for line in lines)))
+    others = [Wait("foreign", "others held memory on its GPUs" + _foreign(facts.foreign))] if facts.foreign else []
+    return Reason(sentence, (*causes, end, *others, *(Wait("log", line[:500]) for line in lines)))
 
 
 def _end(facts: EndFacts) -> Wait:
@@ -128,8 +129,6 @@ def _log_causes(facts: EndFacts) -> list[Wait]:
     causes = []
     if _GPU_MEMORY.search(facts.log_tail):
         causes.append(Wait("gpu_memory", "out of GPU memory by its log" + _foreign(facts.foreign)))
-    elif facts.foreign:
-        causes.append(Wait("foreign", "others held memory on its GPUs" + _foreign(facts.foreign)))
     if _HOST_MEMORY.search(facts.log_tail) and not facts.oom_killed:
         causes.append(Wait("oom", "out of host memory by its log"))
     if _DISK.search(facts.log_tail) and not facts.disk_full:

@@ -96,13 +96,15 @@ class Board:
 class Sweep:
     """One pass over jobs in queue order: what it has taken, what it withholds, and for whom."""
 
-    __slots__ = ("board", "held_back", "withheld", "withheld_for")
+    __slots__ = ("board", "held_back", "taken_by", "withheld", "withheld_for")
 
     def __init__(self, pool: GpuPool) -> None:
         self.board = Board(pool)
         self.withheld = 0
         self.withheld_for: list[tuple[int, int]] = []
         """(job, the GPUs it waits for), in queue order."""
+        self.taken_by: list[tuple[int, int]] = []
+        """(job, the GPUs it starts on), in queue order."""
         self.held_back = False
         """Whether the job visited last has GPUs withheld for it."""
 
@@ -119,6 +121,7 @@ class Sweep:
         chosen = self.board.choose(demand, fit) if fit else 0
         if chosen:
             self.board.take(demand, chosen)
+            self.taken_by.append((job.id, chosen))
             return chosen
         self.withheld |= reach
         self.withheld_for.append((job.id, reach))

@@ -23,14 +23,22 @@ class Reason:
     sentence: str
     waits_for: tuple[Wait, ...] = ()
 
+    @property
+    def expected(self) -> datetime | None:
+        """When all of it is expected to be over; None as long as that is unknown for any of it."""
+        times = [wait.expected for wait in self.waits_for]
+        known = [time for time in times if time is not None]
+        return max(known) if known and len(known) == len(times) else None
+
 
 def size(count: int) -> str:
     """Return bytes in words: '12 GiB', '0.4 GiB', '300 MiB'."""
-    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB")):
-        if count >= unit * 0.1 or (name == "GiB" and count >= unit * 0.1):
-            number = count / unit
-            return f"{number:.0f} {name}" if number >= 100 or number == int(number) else f"{number:.1f} {name}"
-    return f"{count / (1 << 20):.0f} MiB"
+    return f"{gib(count)} GiB" if count >= (1 << 30) // 10 else f"{count / (1 << 20):.0f} MiB"
+
+
+def gib(count: int) -> str:
+    """Return bytes as a number of GiB with at most one decimal: '12', '0.4', '79.6'."""
+    return f"{count / (1 << 30):.1f}".removesuffix(".0")
 
 
 def listed(words: Sequence[str], most: int = 3) -> str:
