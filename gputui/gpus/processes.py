@@ -61,6 +61,17 @@ class ProcessTable:
     def __init__(self) -> None:
         self._who: dict[int, Who] = {}
         self._users: dict[int, str] = {}
+        self._stats: dict[int, ProcStat | None] = {}
+
+    def begin(self) -> None:
+        """A new round of lookups begins: each process is read once in it, however many GPUs it is on."""
+        self._stats.clear()
+
+    def stat(self, pid: int) -> ProcStat | None:
+        """`read_stat`, once per round."""
+        if pid not in self._stats:
+            self._stats[pid] = read_stat(pid)
+        return self._stats[pid]
 
     def who(self, pid: int, stat: ProcStat) -> Who:
         """Owner, command and container of the process that `stat` was read from."""
@@ -69,9 +80,9 @@ class ProcessTable:
             known = self._who[pid] = self._look(pid, stat)
         return known
 
-    def seen(self, pid: int) -> bool:
-        """Whether this pid was ever resolved here: then, once /proc lacks it, it has exited."""
-        return pid in self._who
+    def dead(self, pid: int) -> bool:
+        """Whether a pid without a `stat` is one of ours that ended, rather than one this /proc cannot resolve."""
+        return pid in self._who or os.path.exists(f"/proc/{pid}")  # noqa: PTH110 - there, yet no live process: a zombie
 
     def keep(self, pids: set[int]) -> None:
         """Forget every pid that is not in `pids`."""

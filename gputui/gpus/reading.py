@@ -70,6 +70,8 @@ class GpuReading:
     """GPU and host share memory (GB10, Tegra): memory is not the GPU's own."""
     lost: str = ""
     """Cause ('fell off the bus', 'Xid 79') when the driver no longer reaches it; the row stays."""
+    lost_at: str = ""
+    """When that was noticed, ISO 8601."""
     xid: int | None = None
     """The last fatal Xid seen."""
     warnings: tuple[str, ...] = ()
