@@ -18,8 +18,8 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlmodel import Session, SQLModel
 
+from gputui.filesystem import MOUNTINFO, network_filesystem
 from gputui.store import migrate
-from gputui.store.filesystem import MOUNTINFO, network_filesystem
 from gputui.store.problems import Deposed, StoreProblem, explain, lost
 from gputui.store.tables import Host, Leader
 
