@@ -46,6 +46,8 @@ STATUS = {
 
 EXIT = {ErrorCode.BAD_INPUT: 2, ErrorCode.NO_DAEMON: 3, ErrorCode.NOT_ALLOWED: 4}
 """Exit code of a command per error code; 1 for every other one."""
+EXIT_BUSY = 75
+"""How a daemon started with --detach ends when another one holds the store; the client then waits for that one."""
 
 
 class ErrorBody(TypedDict):

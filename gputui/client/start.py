@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gputui import paths
 from gputui.client.wire import ClientError
-from gputui.protocol import ErrorCode
+from gputui.protocol import EXIT_BUSY, ErrorCode
 
 START_SECONDS = 30.0
 
@@ -42,10 +42,6 @@ def ensure_daemon(socket: Path | None = None, state: Path | None = None, *, seco
         f"No daemon answers at {found} after {seconds:g}s{': ' + why if why else ''}; "
         f"see {paths.state_dir(state) / paths.LOG_NAME}.",
     )
-
-
-EXIT_BUSY = 75
-"""How a daemon ends that found another one holding the store."""
 
 
 def _spawn(socket: Path | None, state: Path | None, said: int) -> "subprocess.Popen[bytes]":
