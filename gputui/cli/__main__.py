@@ -1,0 +1,5 @@
+"""`python -m gputui.cli` is `gputui`."""
+
+from gputui.cli.main import run
+
+run()

@@ -1,0 +1,1 @@
+"""A queue to look at: simulated GPUs, growing datasets, and real jobs that really run."""
