@@ -68,7 +68,11 @@ class Store:
         try:
             _prepare(path, marker)
             store = cls._connect(URL.create("sqlite", database=str(path)), host_id, where, path)
-            _mark(marker)
+            try:
+                _mark(marker)
+            except BaseException:
+                store.close()
+                raise
         except OSError as error:
             raise StoreProblem(
                 f"The store {path} can't be opened: {error.strerror}.",

@@ -122,7 +122,6 @@ def _take_ids(session: Session, count: int) -> int:
         session.add(row)
     first = int(row.value)
     row.value = str(first + count)
-    session.flush()
     return first
 
 

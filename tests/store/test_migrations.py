@@ -1,6 +1,8 @@
 """Migrations: from nothing to the tables as the program sees them, back, and what a batch migration drops."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,9 +70,10 @@ def test_no_table_needs_sqlite(table: str) -> None:
     assert str(CreateTable(SQLModel.metadata.tables[table]).compile(dialect=postgresql.dialect())).strip()
 
 
-def test_there_is_one_head_and_every_step_goes_back() -> None:
-    script = ScriptDirectory.from_config(migrate.config())
-    assert len(script.get_heads()) == 1
+def test_there_is_one_line_of_revisions_and_every_step_goes_back(connection: sa.Connection) -> None:
+    script = ScriptDirectory.from_config(migrate.config(connection))
+    assert [revision.revision for revision in script.walk_revisions()][::-1] == migrate.revisions()
+    assert script.get_heads() == migrate.revisions()[-1:]
     for revision in script.walk_revisions():
         assert callable(revision.module.upgrade)
         assert callable(revision.module.downgrade)
@@ -100,6 +103,14 @@ def test_a_failing_migration_changes_nothing(path: Path, monkeypatch: pytest.Mon
         assert sa.inspect(connection).get_table_names() == []
     engine.dispose()
     Store.open(path, HOST).close()
+
+
+def test_a_store_that_is_up_to_date_opens_without_alembic(path: Path) -> None:
+    Store.open(path, HOST).close()
+    code = "import sys; from gputui.store.db import Store; Store.open(sys.argv[1], 'h').close()"
+    code += "; print('alembic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_a_new_revision_imports_what_its_columns_need(connection: sa.Connection, home: Path) -> None:
