@@ -80,7 +80,7 @@ def _serve(settings: config.Settings, lock: StoreLock, *, detached: bool) -> int
         return _fail(str(error), 1)
     except OSError as error:
         return _fail(f"The daemon cannot start: {error}.", 1)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, people get one sentence
         _log.exception("the daemon failed")
         return _fail(f"The daemon failed ({type(error).__name__}); see {settings.state_dir / paths.LOG_NAME}.", 1)
     return 0
@@ -128,7 +128,7 @@ def _fail(sentence: str, code: int) -> int:
     if logging.root.handlers:
         _log.error("%s", sentence)
     else:
-        print(sentence, file=sys.stderr, flush=True)  # noqa: T201
+        print(sentence, file=sys.stderr, flush=True)
     return code
 
 

@@ -167,7 +167,7 @@ async def test_a_prober_killed_in_the_middle_of_a_look_says_unknown(prober: Prob
     pid = prober._child.pid
     hanging = asyncio.create_task(prober.look({"location": "/dead"}, 0.5))
     async with asyncio.timeout(10):
-        while not Path(f"/proc/{pid}/task/{pid}/children").read_text():
+        while not Path(f"/proc/{pid}/task/{pid}/children").read_text():  # noqa: ASYNC110, ASYNC240
             await asyncio.sleep(0.005)
     os.kill(pid, signal.SIGKILL)
     assert "problem" in await hanging
