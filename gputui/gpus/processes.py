@@ -76,7 +76,9 @@ class ProcessTable:
     def who(self, pid: int, stat: ProcStat) -> Who:
         """Owner, command and container of the process that `stat` was read from."""
         known = self._who.get(pid)
-        if known is None or known.start_time != stat.start_time or known.comm != stat.comm:
+        # a program that was just being exec'd had no command line yet: what shows its name only is looked at again
+        fresh = known is not None and (known.start_time, known.comm) == (stat.start_time, stat.comm)
+        if known is None or not fresh or known.command == known.comm:
             known = self._who[pid] = self._look(pid, stat)
         return known
 

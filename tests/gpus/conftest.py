@@ -95,8 +95,12 @@ def spawn() -> Iterator[Spawn]:
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(*argv: str, **more) -> "subprocess.Popen[bytes]":
-        processes.append(subprocess.Popen(argv or ("sleep", "600"), **more))
-        return processes[-1]
+        process = subprocess.Popen(argv or ("sleep", "600"), **more)
+        processes.append(process)
+        # for a moment after exec a process has no command line
+        while process.poll() is None and not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            os.sched_yield()
+        return process
 
     yield start
     for process in processes:
