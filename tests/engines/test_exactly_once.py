@@ -34,9 +34,8 @@ async def found_in_the_end(lab: Lab, run_id: str) -> Found:
     """What a daemon that comes back finds, once the processes of the run have settled."""
     engine = await lab.engine()
     found = await engine.recover(run_id)
-    while found is Found.RUNNING and run_id not in lab.ends:
-        await asyncio.sleep(0.02)
     if found is Found.RUNNING:
+        await lab.end_of(run_id)
         reason = lab.ends[run_id].reason
         return {EndReason.LOST: Found.LOST, EndReason.REVOKED: Found.NEVER_BEGAN}.get(reason, Found.FINISHED)
     return found
@@ -109,13 +108,10 @@ async def test_a_supervisor_that_comes_late_does_not_begin_a_revoked_run(
     for spec, _ in runs:
         await asyncio.sleep(random.random() * 0.1)
         revoked[spec.run_id] = await engine.revoke(spec.run_id)
-    for spec, counter in runs:
+    for spec, _ in runs:
         if not revoked[spec.run_id]:
             await lab.end_of(spec.run_id)
-    supervisors = len(runs)
-    while supervisors:
-        await asyncio.sleep(0.02)
-        supervisors = len(lab.alive()) - 1  # the fork server
+    await lab.until(lambda: len(lab.alive()) == 1, "all but the fork server to be gone")
     for spec, counter in runs:
         assert times_run(counter) == (0 if revoked[spec.run_id] else 1)
         assert (spec.run_id in lab.ends) != revoked[spec.run_id]
