@@ -36,25 +36,23 @@ class _AsTyped:
         return value
 
 
-class Command(TyperCommand):
+class _Words:
+    """For commands whose options are words and flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments, none of which needs converting."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            param._runtime_param = _AsTyped()
+        return params
+
+
+class Command(_Words, TyperCommand):
     """A command whose options are words and flags."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        _take_as_typed(self.params)
 
-
-class Group(TyperGroup):
+class Group(_Words, TyperGroup):
     """A noun with verbs; its own options are words and flags."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        _take_as_typed(self.params)
-
-
-def _take_as_typed(params: Iterable[Any]) -> None:
-    for param in params:
-        param._runtime_param = _AsTyped()
 
 
 def option(name: str, metavar: str, help_text: str) -> typer.models.OptionInfo:
