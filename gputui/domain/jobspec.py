@@ -271,7 +271,7 @@ def _truth(field: str, value: object) -> bool:
 
 def _datasets(value: object) -> tuple[str, ...]:
     names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    if names == [""]:
+    if value == "":
         return ()
     if not isinstance(names, (list, tuple)) or len(names) > MOST_DATASETS:
         raise InputError("datasets", value, f"write a list of at most {MOST_DATASETS} dataset names")

@@ -76,7 +76,7 @@ class Board:
         for node in nodes:
             here = fit & node
             if here and here.bit_count() >= wanted:
-                left = (self.shared & node).bit_count()
+                left = ((self.clean | self.shared) & node).bit_count()
                 if left < fewest:
                     best, fewest = node, left
         return best

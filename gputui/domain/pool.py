@@ -54,10 +54,11 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """GPUs of one type and memory: their set, and the same by node."""
+    """GPUs of one type and memory."""
 
     mask: int
     nodes: tuple[int, ...]
+    """The nodes they are on, each as the set of all its GPUs."""
 
 
 def can_be_reached(gpu: GpuView, memory: int) -> bool:
@@ -187,17 +188,19 @@ class GpuPool:
         self.gpus = sorted(self._views.values(), key=_place)
         self._bit = {gpu.uuid: bit for bit, gpu in enumerate(self.gpus)}
         self._types = {}
-        nodes: dict[str, int] = {}
+        nodes = dict.fromkeys(sorted({gpu.node for gpu in self.gpus}), 0)
         kinds: dict[tuple[int, int, str], dict[str, int]] = {}
         for bit, gpu in enumerate(self.gpus):
             one = 1 << bit
             self._types[gpu.type] = self._types.get(gpu.type, 0) | one
-            nodes[gpu.node] = nodes.get(gpu.node, 0) | one
+            nodes[gpu.node] |= one
             by_node = kinds.setdefault(_place(gpu)[:3], {})
             by_node[gpu.node] = by_node.get(gpu.node, 0) | one
             self._set_bit(bit, gpu)
         self.nodes = tuple(nodes.values())
-        self.kinds = tuple(Kind(sum(by_node.values()), tuple(by_node.values())) for by_node in kinds.values())
+        self.kinds = tuple(
+            Kind(sum(by_node.values()), tuple(nodes[node] for node in by_node)) for by_node in kinds.values()
+        )
         beyond = (1 << len(self.gpus)) - 1
         self.clean &= beyond
         self.whole &= beyond

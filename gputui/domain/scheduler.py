@@ -164,10 +164,10 @@ class Scheduler:
         blocked: list[Blocked] = []
         reported: set[int] = set()
         for job, lane, chosen in self._walk(sweep, None):
+            if limit is not None and len(starts) >= limit:
+                break
             if chosen is not None:
                 starts.append(Start(job.id, self.pool.uuids(chosen)))
-                if limit is not None and len(starts) >= limit:
-                    break
             elif lane not in reported:
                 reported.add(lane)
                 blocked.append(Blocked(job.id, job.demand, sweep.held_back))

@@ -13,7 +13,7 @@ from gputui.domain.errors import InputError
 LARGEST = 2**63 - 1
 """The largest whole number the store holds."""
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]i?b?|b)?", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)\s*([kmgtp]i?b?|b)?", re.IGNORECASE | re.ASCII)
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|[wdhms])\s*)+", re.IGNORECASE | re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[wdhms])", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
