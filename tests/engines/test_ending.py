@@ -88,7 +88,7 @@ async def test_a_stop_holds_although_the_daemon_dies_after_it(lab: Lab, way: str
     await engine.stop(run_id, 0.3)
     await lab.close(engine)
     await lab.until(lambda: not procs.with_environment(b"GPUTUI_RUN_ID", run_id.encode()), "its processes to end")
-    await lab.until(lambda: (engine.run_dir(run_id) / "exit").exists(), "its exit record")
+    await lab.until((engine.run_dir(run_id) / "exit").exists, "its exit record")
     assert await (await lab.engine()).recover(run_id) is Found.FINISHED
     assert lab.ends[run_id].signal == signal.SIGKILL
 
@@ -125,7 +125,7 @@ async def test_a_run_stopped_before_it_began_is_revoked(lab: Lab, monkeypatch: p
     fd = await engine._launcher.start(run_dir)
     assert fd is not None
     os.close(fd)
-    await lab.until(lambda: (run_dir / "exit").exists(), "its exit record")
+    await lab.until((run_dir / "exit").exists, "its exit record")
     assert await engine.recover(spec.run_id) is Found.FINISHED
     assert (lab.ends[spec.run_id].reason, target.exists()) == (EndReason.REVOKED, False)
     assert lab.ends[spec.run_id].error == "it was stopped before it began"

@@ -5,7 +5,9 @@ import errno
 import os
 import resource
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -184,8 +186,8 @@ def test_what_a_full_disk_swallows_is_counted_and_shown_as_a_gap(
 
 
 async def test_a_job_is_not_held_up_by_a_full_disk(lab: Lab) -> None:
-    """No file of the supervisor's may grow beyond 300 kB, which fails as a full disk does; the job ends all the same."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """No file of the supervisor's may grow beyond 300 kB, which fails as a full disk does; the job still ends."""
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     engine = await lab.engine()
     server = engine._launcher.server_pid
     assert server is not None
@@ -198,3 +200,44 @@ async def test_a_job_is_not_held_up_by_a_full_disk(lab: Lab) -> None:
     parts, kept = everything(run_dir)
     assert sum(part.gap for part in parts) + len(kept) == 5_000_000 == logs.read(run_dir, 0, 1).written
     assert lost == sum(part.gap for part in parts)
+
+
+@pytest.fixture
+def small_disk(home: Path) -> Iterator[Path | None]:
+    """A tmpfs of 1 MiB where `lab` keeps its runs; None where this user cannot mount one."""
+    disk = home / "runs"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        yield None
+        return
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+async def test_on_a_disk_that_is_really_full_the_end_is_still_recorded(small_disk: Path | None, lab: Lab) -> None:
+    """Where no tmpfs can be mounted, the limit on file sizes above stands for it."""
+    if small_disk is None:
+        return
+    engine = await lab.engine()
+    go = lab.folder / "go"
+    os.mkfifo(go)
+    spec = lab.spec(*script("head -c 4000000 /dev/zero", f"cat {go}", "echo the end; exit 9"))
+    await engine.start(spec)
+    run_dir = engine.run_dir(spec.run_id)
+    await lab.until(lambda: os.statvfs(small_disk).f_bfree == 0, "the disk to be full")
+    later = lab.spec("true", env={b"BIG": b"x" * 8000})
+    with pytest.raises(OSError, match="No space left"):
+        await engine.start(later)
+    assert not engine.run_dir(later.run_id).exists()
+    go.write_text("")
+    end = await lab.end_of(spec.run_id)
+    assert end.exit_code == 9
+    assert end.log_error.startswith("no space left on device: ")
+    parts, kept = everything(run_dir)
+    assert kept.startswith(bytes(500_000))
+    assert sum(part.gap for part in parts) + len(kept) == 4_000_008 == parts[-1].written
+    for segment in (run_dir / "log").iterdir():
+        segment.unlink()
+    _, end = await lab.run(engine, "true")  # room again: goes on by itself
+    assert end.exit_code == 0

@@ -9,7 +9,8 @@ import signal
 
 PF_FORKNOEXEC = 0x40
 """Flag in `/proc/PID/stat`: forked, and has not reached exec yet."""
-PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Stat:
@@ -145,9 +146,18 @@ def signal_descendants(root: int, number: int) -> int:
 
 def become_subreaper() -> None:
     """Make orphans below this process its children, so that waiting until ECHILD proves that none is left."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: int) -> None:
+    """Get this signal when the process that started us ends."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}, {value})")
 
 
 def with_environment(name: bytes, value: bytes) -> list[int]:

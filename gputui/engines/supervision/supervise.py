@@ -21,7 +21,7 @@ PIPE_SIZE = 256 * 1024
 SMALL_READ = 16 * 1024
 NAP_S = 0.02
 """After a small read output may gather for so long: a tenth of the CPU time for a job that writes many short lines."""
-WAKING = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP)
+WAKING = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT)
 
 
 class NotBegun(Exception):  # noqa: N818 - a refusal is an answer, not a fault
@@ -59,6 +59,8 @@ class Supervision:
     def run(self) -> int:
         self.waker = self._listen_to_signals()
         procs.become_subreaper()
+        if self.interactive:
+            procs.die_with_parent(signal.SIGHUP)
         faults.step("start")
         if not self._take_lock():
             return 1
@@ -278,6 +280,8 @@ class Supervision:
             self.ending.stop(float(str(asked["grace"])))
         if caught & {signal.SIGTERM, signal.SIGHUP} and (self.interactive or signal.SIGTERM in caught):
             self.ending.stop(self.grace)
+        if signal.SIGCONT in caught and self.terminal and self.status is None:
+            self.terminal.resume(self.top)
 
     def _reap(self) -> bool:
         """Collect the dead. True when nothing of the run is left: as subreaper we would have inherited it."""
@@ -293,7 +297,7 @@ class Supervision:
                 continue
             if os.WIFSTOPPED(status):
                 if self.terminal:
-                    self.terminal.suspend(self.top)
+                    self.terminal.suspend()
                 continue
             self.status = status
             self.ending.top_ended()

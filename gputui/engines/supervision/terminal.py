@@ -28,13 +28,17 @@ class Terminal:
         if self._before is not None:
             self._foreground(self._before)
 
-    def suspend(self, pid: int) -> None:
-        """The job was stopped from the keyboard: stop with our caller, so that its shell goes on; then continue it."""
-        if not self._is_one:
-            return
-        self.take_back()
-        os.kill(0, signal.SIGSTOP)
-        self._foreground(pid)
+    def suspend(self) -> None:
+        """The job was stopped from the keyboard: stop with our caller, so that the shell above it goes on."""
+        if self._is_one:
+            self.take_back()
+            os.kill(0, signal.SIGSTOP)
+
+    def resume(self, pid: int) -> None:
+        """The shell has continued us: the job goes on too, in the foreground if that is where we were put."""
+        with contextlib.suppress(OSError):
+            if self._is_one and os.tcgetpgrp(0) == os.getpgrp():
+                self._foreground(pid)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGCONT)
 
