@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sqlmodel import Session
 
 from gputui.domain.errors import Refused
+from gputui.engines.engine import Engine
 from gputui.gpus.reading import Holder, Int, Snapshot
 from gputui.protocol import ErrorCode
 from gputui.store.db import Store
@@ -24,7 +25,6 @@ from gputui.store.problems import StoreProblem
 if TYPE_CHECKING:
     from gputui.config import Settings
     from gputui.daemon.memory import Memory
-    from gputui.engines.engine import Engine
 
 T = TypeVar("T")
 
@@ -64,6 +64,14 @@ class Readings(Protocol):
     async def memory_samples(self, uuid: str, n: int = 3, interval: float = 0.02) -> list[Int]: ...
 
 
+class LocalRuns(Engine, Protocol):
+    """What the daemon needs of its engine beyond the protocol: this machine's locks."""
+
+    def locked_by_others(self, uuids: list[str]) -> set[str]:
+        """GPUs that a run of somebody else has locked."""
+        ...
+
+
 class StoreUnavailable(Refused):
     """The store can't be used now: nothing was changed, in the store or in memory."""
 
@@ -90,7 +98,7 @@ class Context:
 
     settings: "Settings"
     store: Store
-    engine: "Engine"
+    engine: LocalRuns
     reader: "Readings"
     memory: "Memory"
     hub: Hub
@@ -165,6 +173,12 @@ class Context:
             self.hub.publish("queue", {"version": version, "changed": ids})
         self.hub.publish("status", self.status)
 
+    def gpus_changed(self) -> None:
+        """Tell the stream that GPUs are no longer what was told before."""
+        self.hub.publish("gpus", self.gpus)
+
+    gpus: Callable[[], Mapping[str, Any]] = dict
+    """What `GET /gpus` answers; set by the GPUs' service."""
     status: Callable[[], Mapping[str, Any]] = dict
     """What `GET /status` answers to the daemon's own user; set by whoever puts the daemon together."""
 

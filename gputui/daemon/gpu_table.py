@@ -1,11 +1,13 @@
 """The GPUs as the daemon knows them: the latest readings merged with runs, cordons, locks and quarantines."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gputui.domain.gpu import GpuState, GpuView
+from gputui.domain.gputype import normalise
 from gputui.gpus.reading import GpuReading, HostReading, Int, Missing, ProcessReading
 
 if TYPE_CHECKING:
@@ -51,16 +53,27 @@ class Entry:
     """Processes of the reading that no run of ours owns."""
     held_since: dict[int, datetime] = field(default_factory=dict)
     """When each foreign pid was first seen."""
+    proved_at: float = float("-inf")
+    """Monotonic time of the last evidence about its memory; older readings don't count against it."""
     allocated: dict[str, int] = field(default_factory=dict)
     """Bytes that each run's processes hold by the reading."""
     history: list[int | None] = field(default_factory=list)
+    xid: int | None = None
+    """The fatal Xid that was dealt with."""
     version: int = 0
     """Of its cordon, for undo."""
     _bucket: int = 0
     _samples: list[int] = field(default_factory=list)
 
+    @property
+    def label(self) -> str:
+        """What people call it: its index, or its UUID while that is unknown."""
+        return str(self.reading.index) if self.reading else self.uuid
+
     def observe(self, reading: GpuReading, at: float) -> None:
         """Take a new reading."""
+        if at < self.proved_at and self.reading is not None:
+            reading = replace(reading, memory_used=self.reading.memory_used)
         self.reading, self.read_at = reading, at
         bucket = int(at // HISTORY_STEP)
         if bucket != self._bucket:
@@ -71,6 +84,12 @@ class Entry:
         if isinstance(reading.utilization, int):
             self._samples.append(reading.utilization)
             self.history[-1] = round(sum(self._samples) / len(self._samples))
+
+    def prove(self, used: Int, at: float) -> None:
+        """Take a single reading of its used memory, newer than the last full one."""
+        self.proved_at = at
+        if self.reading is not None:
+            self.reading = replace(self.reading, memory_used=used)
 
     def padded_history(self) -> list[int | None]:
         """The last minute, oldest first, always of full length."""
@@ -140,7 +159,7 @@ class Entry:
         return GpuView(
             uuid=self.uuid,
             type=reading.type if reading else "?",
-            rank=(total if isinstance(total, int) else 0) >> 30,
+            rank=_type(reading.name, total if isinstance(total, int) else 0).rank if reading else 0,
             node=node,
             memory_total=total if isinstance(total, int) else 0,
             memory_free=_free(total, used) if known else None,
@@ -151,6 +170,9 @@ class Entry:
             shared_runs=len(sharing),
             why=self.why(now),
         )
+
+
+_type = lru_cache(maxsize=256)(normalise)
 
 
 def _memory(reading: GpuReading | None, host: HostReading) -> tuple[Int, Int]:
@@ -173,7 +195,7 @@ class GpuTable:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
 
-    def __iter__(self) -> Iterable[Entry]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries.values())
 
     def __len__(self) -> int:
@@ -182,6 +204,13 @@ class GpuTable:
     def get(self, uuid: str) -> Entry | None:
         """The GPU of this UUID, or None."""
         return self.entries.get(uuid)
+
+    def adopt(self, entry: Entry) -> Entry:
+        """Take in a GPU; one that is known already only gains its cordon and quarantine."""
+        known = self.entries.setdefault(entry.uuid, entry)
+        if known is not entry:
+            known.cordon, known.quarantine = entry.cordon, entry.quarantine
+        return known
 
     def ensure(self, uuid: str) -> Entry:
         """The GPU of this UUID, known from now on."""

@@ -3,7 +3,8 @@
 Changed only under the mutation lock, after the commit. argv and environments stay in the store.
 """
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -52,6 +53,8 @@ class ActiveRun:
     time_limit: float | None
     interactive: bool
     granted_at: datetime
+    granted_mono: float
+    """Monotonic, of this daemon."""
     memory_at_grant: dict[str, int | None] = field(default_factory=dict)
     intent: Intent | None = None
     started_at: datetime | None = None
@@ -94,8 +97,12 @@ class Memory:
         self.run_of: dict[int, ActiveRun] = {}
         self.gpus = GpuTable()
         self.host = HostReading()
+        self.cpu_history: deque[float | None] = deque(maxlen=15)
+        """CPU use of the host by the last readings, oldest first."""
         self.datasets: dict[str, DatasetNote] = {}
         self.frozen: Freeze | None = None
+        self.paused = ""
+        """Why nothing starts although nothing is frozen: a full disk, a store that can't be written."""
         self.next_seq = 1
         self.backoff: dict[int, float] = {}
         """Jobs whose retry waits, and until when, monotonic."""
@@ -104,12 +111,19 @@ class Memory:
         self.states: Counter[JobState] = Counter()
         self.classes: Counter[str] = Counter()
         """Waiting jobs by class."""
+        self.ended = asyncio.Event()
+        """Replaced, and the old one set, whenever a job has ended."""
         self._needs: dict[str, set[int]] = {}
 
     def next_version(self) -> int:
         """Count a change of the queue's view."""
         self.version += 1
         return self.version
+
+    def finished(self) -> None:
+        """Wake whoever waits for jobs to end."""
+        ended, self.ended = self.ended, asyncio.Event()
+        ended.set()
 
     # --- Jobs -------------------------------------------------------------------------------------------------------
 
@@ -220,6 +234,12 @@ class Memory:
         self.scheduler.replace(replace(job, gates=gates))
         return True
 
+    def move(self, job_id: int, key: int | None) -> None:
+        """Give a waiting job a place of its own."""
+        job = self.scheduler.get(job_id)
+        if job is not None:
+            self.scheduler.replace(replace(job, move_key=key))
+
     def readiness(self, datasets: Iterable[str]) -> float | None:
         """Of a job: the least of its datasets', 1 without any, None when one is unknown."""
         least = 1.0
@@ -254,6 +274,10 @@ class Memory:
     def refresh_gpu(self, entry: Entry, now: float) -> bool:
         """Give the scheduler a GPU's present view; whether it changed."""
         return self.scheduler.set_gpu(entry.view(now, self.node, self.host))
+
+    def types(self) -> frozenset[str]:
+        """The GPU types there are."""
+        return frozenset(entry.reading.type for entry in self.gpus if entry.reading)
 
     def view_of(self, uuid: str) -> GpuView | None:
         """What the scheduler sees of a GPU."""

@@ -61,7 +61,8 @@ def decide(end: RunEnd, intent: Intent | None, retries: int, past: Sequence[Past
     if intent is Intent.CANCELLED:
         return Outcome(JobState.CANCELLED, intent.value, "cancelled")
     if end.reason is EndReason.REVOKED:
-        return Outcome(JobState.QUEUED, reason, "")
+        # with an error the start itself failed (disk full, no memory): not at once again
+        return Outcome(JobState.QUEUED, reason, end.error, delay=FIRST_BACKOFF if end.error else 0.0)
     if intent is Intent.REQUEUED:
         return Outcome(JobState.QUEUED, intent.value, "")
     if intent is Intent.TIME_LIMIT:
@@ -73,7 +74,7 @@ def decide(end: RunEnd, intent: Intent | None, retries: int, past: Sequence[Past
         return Outcome(JobState.LOST, reason, f"{said}; {losses} runs of it were lost")
     if end.exit_code == 0:
         return Outcome(JobState.SUCCEEDED, reason, said)
-    here = Past(reason, end.exit_code, end.signal, _seconds(end))
+    here = Past(reason, end.exit_code, end.signal, end.duration)
     alike = _fast_alike((*past, here))
     if end.exit_code == REQUEUE_CODE:
         return Outcome(JobState.QUEUED, reason, "asked to be run again (exit 75)", delay=_backoff(alike - 1))
@@ -115,12 +116,6 @@ def signal_name(number: int | None) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _seconds(end: RunEnd) -> float | None:
-    if end.started_at is None or end.ended_at is None:
-        return None
-    return max(0.0, (end.ended_at - end.started_at).total_seconds())
 
 
 def _failed(run: Past) -> bool:
