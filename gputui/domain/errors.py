@@ -13,7 +13,10 @@ class InputError(ValueError):
     @property
     def sentence(self) -> str:
         """One sentence that names the field, the value (cut at 80 characters) and the remedy."""
-        shown = repr(self.value)
+        try:
+            shown = repr(self.value)
+        except ValueError:  # Python writes out no integer of more than 4,300 digits
+            shown = "a number of thousands of digits"
         if len(shown) > 80:
             shown = shown[:77] + "..."
         return f"{self.field} is {shown}: {self.remedy}"

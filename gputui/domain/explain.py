@@ -218,7 +218,8 @@ class _Explainer:
     def _absence(self, gpu: GpuView) -> Wait:
         name = self._name(gpu)
         if not gpu.schedulable or gpu.state in {GpuState.LOST, GpuState.UNKNOWN, GpuState.QUARANTINED}:
-            why = gpu.why or str(gpu.state)
+            bad = gpu.state in {GpuState.LOST, GpuState.UNKNOWN, GpuState.QUARANTINED}
+            why = gpu.why or f"is {gpu.state if bad else 'out of service'}"
             return Wait("cordon" if why.startswith(("cordoned", "drain")) else "gpus", f"{name} {why}")
         if self._demand.memory:
             free = gpu.memory_free if gpu.memory_free is not None else 0
