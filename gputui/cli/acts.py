@@ -22,7 +22,10 @@ def release(ids: JobIds, reason: Reason = "", json: Json = False, socket: Socket
 
 @app.command(cls=Command)
 def cancel(ids: JobIds, reason: Reason = "", json: Json = False, socket: Socket = None) -> None:
-    """Take jobs out of the queue, or end them: TERM, the job's grace, KILL."""
+    """Take jobs out of the queue, or end them.
+
+    One that runs gets TERM, its grace, and then KILL.
+    """
     with client(socket) as daemon:
         show_act(daemon.cancel(job_ids(ids), reason), json=json)
 

@@ -23,7 +23,10 @@ STOP_S = 30.0
 
 @daemon.command()
 def run(state: StateDir = None, socket: Socket = None) -> None:
-    """Run the daemon in the foreground, until Ctrl-C or TERM. Running jobs go on without it."""
+    """Run the daemon in the foreground, until Ctrl-C or TERM.
+
+    Running jobs go on without it.
+    """
     command = [sys.executable, "-P", "-m", "gputui.daemon"]
     if state is not None:
         command += ["--state", str(Path(state).absolute())]
@@ -47,7 +50,10 @@ def start(state: StateDir = None, json: Json = False, socket: Socket = None) -> 
 
 @daemon.command(cls=Command)
 def stop(json: Json = False, socket: Socket = None) -> None:
-    """Stop the daemon; running jobs go on, and the next daemon finds them."""
+    """Stop the daemon; running jobs go on.
+
+    The next daemon finds them.
+    """
     with client(socket, start=False) as connection:
         path = connection.socket_path
         reply = connection.stop_daemon()
@@ -66,7 +72,10 @@ def stop(json: Json = False, socket: Socket = None) -> None:
 
 @daemon.command(cls=Command)
 def status(json: Json = False, socket: Socket = None) -> None:
-    """What the daemon says of itself; exit code 3 when there is none. Starts nothing."""
+    """What the daemon says of itself.
+
+    Exit code 3 when there is none; starts nothing.
+    """
     with client(socket, start=False) as connection:
         _show(connection.status(), json=json)
 

@@ -12,6 +12,7 @@ import typer
 
 from gputui.cli.app import Command, Json, new_app, refuse
 from gputui.cli.output import note, print_json, say
+from gputui.cli.screen import has_terminal
 from gputui.client import ClientError
 from gputui.protocol import ErrorCode
 
@@ -27,10 +28,13 @@ def demo(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Eight simulated GPUs, growing datasets and a queue of real jobs. Nothing of it touches your own queue."""
+    """The screen on simulated GPUs and a queue of real jobs.
+
+    Nothing of it touches your own queue.
+    """
     if headless:
         raise typer.Exit(_headless(json=json))
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+    if not has_terminal():
         raise refuse("The demo's screen needs a terminal; 'gputui demo --headless' does without.")
     raise typer.Exit(_with_screen())
 
@@ -58,9 +62,9 @@ def _with_screen() -> int:
         found = _start_in_background()
     pid, socket = int(str(found["pid"])), Path(str(found["socket"]))
     os.environ["GPUTUI_SOCKET"] = str(socket)
-    from gputui.tui.app import run_screen
+    from gputui.tui.app import run
 
-    code = run_screen(socket)
+    code = run(str(socket))
     if code == 0 and not _wants_to_stop():
         note(f"The demo goes on; 'gputui demo' opens it again, 'kill {pid}' ends it.")
     else:

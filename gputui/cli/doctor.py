@@ -19,7 +19,10 @@ def doctor(
     json: Json = False,
     socket: Socket = None,
 ) -> None:
-    """Check this machine; exit code 1 when something keeps gputui from working."""
+    """What is wrong with this machine, and what to do about it.
+
+    Exit code 1 when something keeps gputui from working.
+    """
     from gputui.cli.checks import run_checks
 
     found = run_checks(socket)

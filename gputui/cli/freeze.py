@@ -14,7 +14,7 @@ RequiredReason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="W
 
 @app.command(cls=Command)
 def freeze(reason: RequiredReason, json: Json = False, socket: Socket = None) -> None:
-    """Stop everything automatic: no starts until thaw. Running jobs go on."""
+    """Stop everything automatic; running jobs go on."""
     with client(socket) as daemon:
         show_act(daemon.freeze(reason), json=json)
 

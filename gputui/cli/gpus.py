@@ -13,7 +13,7 @@ from gputui.domain.units import parse_time
 from gputui.protocol import ErrorCode, GpuRow, GpusReply
 
 app = new_app()
-gpus = new_app(help="Every GPU: load, memory, state, holder; cordon, drain and release.", invoke_without_command=True)
+gpus = new_app(help="Every GPU: load, memory, state, holder; cordon and drain.", invoke_without_command=True)
 app.add_typer(gpus, name="gpus")
 
 Uuid = Annotated[str, typer.Argument(metavar="UUID", help="A GPU's UUID, or enough of its beginning.")]
@@ -25,7 +25,7 @@ Until = Annotated[
 
 @gpus.callback()
 def list_(context: typer.Context, json: Json = False, socket: Socket = None) -> None:
-    """Every GPU: load, memory, state, holder; cordon, drain and release."""
+    """Every GPU: load, memory, state, holder; cordon and drain."""
     if context.invoked_subcommand is not None:
         return
     with client(socket) as daemon:

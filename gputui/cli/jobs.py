@@ -24,7 +24,10 @@ def jobs(
     json: Json = False,
     socket: Socket = None,
 ) -> None:
-    """What runs, what waits in queue order and why, and what has ended, newest first."""
+    """What runs, what waits and why, and what has ended.
+
+    The waiting ones in queue order, the ended ones newest first.
+    """
     number = None if limit is None else whole_number("--limit", limit)
     states = [part for word in state or [] for part in word.split(",") if part]
     with client(socket) as daemon:

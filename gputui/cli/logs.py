@@ -28,7 +28,10 @@ def logs(
     json: Json = False,
     socket: Socket = None,
 ) -> None:
-    """Print a run's output; where the middle was not kept, a line says how much is missing."""
+    """Print what a job wrote.
+
+    Where the middle was not kept, a line says how much is missing.
+    """
     if json and follow:
         raise refuse("--json prints one document, and --follow has no end: choose one.")
     attempt = None if run is None else whole_number("--run", run, 1)

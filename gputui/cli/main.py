@@ -9,12 +9,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Annotated
 
 import typer
 from typer.main import get_command
 
 from gputui import __version__
-from gputui.cli.app import new_app
+from gputui.cli.app import Socket, new_app
 from gputui.client import ClientError
 from gputui.domain.errors import InputError
 from gputui.protocol import EXIT, ErrorCode
@@ -93,14 +94,17 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 def _root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version."),
+    *,
+    readonly: Annotated[bool, typer.Option("--readonly", help="The screen without its acts.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    socket: Socket = None,
 ) -> None:
     if version:
         sys.stdout.write(f"gputui {__version__}\n")
     elif context.invoked_subcommand is None:
         from gputui.cli.screen import open_screen
 
-        raise typer.Exit(open_screen(None))
+        raise typer.Exit(open_screen(socket, readonly=readonly))
 
 
 def _fail(code: str, message: str, field: str | None, wants_json: bool) -> int:

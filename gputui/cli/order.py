@@ -83,7 +83,10 @@ def start(
     json: Json = False,
     socket: Socket = None,
 ) -> None:
-    """Start a job now, ahead of the queue; says what that displaces and asks."""
+    """Start a job now, ahead of the queue.
+
+    Says what that displaces, and asks.
+    """
     number = job_id(job)
     if ignore_data and not reason.strip():
         raise refuse("--ignore-data needs --reason TEXT: whoever starts without data vouches for it.", "reason")

@@ -35,7 +35,10 @@ def shell(
     json: Json = False,  # noqa: ARG001 - the top level reads it for errors; what runs owns standard output
     socket: Socket = None,
 ) -> None:
-    """Wait for GPUs, then run a program on this terminal; Ctrl-C while waiting gives up. Ends with its exit code."""
+    """Run a program with GPUs on this terminal.
+
+    Ctrl-C while it waits for them gives up. Ends with the program's exit code.
+    """
     command = argv or [os.environ.get("SHELL") or "/bin/sh"]
     given = {
         "gpus": gpus,

@@ -44,7 +44,10 @@ def submit(
     json: Json = False,
     socket: Socket = None,
 ) -> None:
-    """Queue a job: its words after the options are run as they are, with this directory and environment."""
+    """Queue a job, or a file of jobs.
+
+    The words after the options are run as they are, in this directory and with this environment.
+    """
     given: dict[str, object | None] = {
         "name": name,
         "project": project,

@@ -20,7 +20,7 @@ def wait(
     json: Json = False,
     socket: Socket = None,
 ) -> None:
-    """Wait until these jobs have ended; exit code 0 when all of them succeeded."""
+    """Wait until jobs have ended; 0 when all succeeded."""
     seconds = None if timeout is None else parse_duration(timeout, "--timeout")
     with client(socket) as daemon:
         reply = daemon.wait(job_ids(ids), seconds)

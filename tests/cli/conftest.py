@@ -1,0 +1,64 @@
+"""Commands as people and scripts run them: the real program, a real daemon in a home of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LIMIT_S = 60
+
+
+@dataclass
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as the one JSON document it must be."""
+        return json.loads(self.out)
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def gputui(home: Path) -> Run:
+    """Run one command to its end; keywords: `input` text, `env` additions, `cwd`."""
+
+    def run(*words: str | bytes, input: str = "", env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:  # noqa: A002
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "gputui.cli", *words],
+            input=input.encode(),
+            capture_output=True,
+            env={**os.environ, **(env or {})},
+            cwd=cwd or home,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def daemon(home: Path, gputui: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A daemon with three simulated GPUs; its status. Ended with all its jobs."""
+    monkeypatch.setenv("GPUTUI_SIMULATED_GPUS", "2xh100-80g,1xa10-24g")
+    monkeypatch.setenv("GPUTUI_SIMULATED_SEED", uuid.uuid4().hex)
+    started = gputui("daemon", "start", "--json")
+    assert started.code == 0, started
+    yield started.json
+    from gputui.demo.session import end_queue
+
+    end_queue(Path(started.json["socket"]), Path(started.json["store"]).parent)
