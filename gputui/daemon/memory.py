@@ -114,6 +114,8 @@ class Memory:
         self.ended = asyncio.Event()
         """Replaced, and the old one set, whenever a job has ended."""
         self._needs: dict[str, set[int]] = {}
+        self._demands: dict[Demand, Demand] = {}
+        """Equal demands are one object."""
 
     def next_version(self) -> int:
         """Count a change of the queue's view."""
@@ -151,6 +153,7 @@ class Memory:
         """Take in a job that was committed as waiting."""
         if backoff_until is not None:
             self.backoff[row.id] = backoff_until
+        demand = Demand(row.gpus, frozenset(row.gpu_types), row.gpu_memory, row.share)
         owner, project, priority_class = intern(row.owner), intern(row.project), intern(row.priority_class)
         self.notes[row.id] = Note(
             row.id, row.state, row.name, owner, row.owner_uid, project, priority_class, row.version,
@@ -165,7 +168,7 @@ class Memory:
             priority_class=priority_class,
             priority=row.priority,
             submitted_seq=row.submitted_seq,
-            demand=Demand(row.gpus, frozenset(row.gpu_types), row.gpu_memory, row.share),
+            demand=self._demands.setdefault(demand, demand),
             move_key=row.move_key,
             holds=row.holds,
             datasets=row.datasets,
