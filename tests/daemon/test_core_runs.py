@@ -25,7 +25,9 @@ async def test_a_job_runs_on_a_gpu_and_gives_it_back(home: Path) -> None:
 async def test_the_environment_is_what_was_captured_and_what_is_documented(home: Path) -> None:
     program = "import json, os; print(json.dumps(dict(os.environ)))"
     async with core(home) as daemon:
-        job = await daemon.submit(sys.executable, "-c", program, gpus=2, env={"MINE": "1", "SLURM_JOB_ID": "7"}, grace=30)
+        job = await daemon.submit(
+            sys.executable, "-c", program, gpus=2, env={"MINE": "1", "SLURM_JOB_ID": "7"}, grace=30
+        )
         (row,) = await daemon.ended(job)
         assert row["state"] == "succeeded", row["reason"]
         shown = await daemon.services.rows.show(job)

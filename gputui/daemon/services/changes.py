@@ -1,5 +1,6 @@
 """The one way in which a person's act changes jobs: check, commit with audit rows, apply to memory, tell, remember."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ Plan = Callable[[Job], Columns]
 
 MOST_AUDIT_ROWS = 1000
 """Jobs of one act that get an audit row each; a larger act gets one for all."""
+
+MOST_RESTORED = 10_000
 
 _DONE = {
     "job.move": "moved",
@@ -53,6 +56,8 @@ class Changes:
     def __init__(self, ctx: Context, undo: Undo) -> None:
         self._ctx = ctx
         self._undo = undo
+        self._restored: OrderedDict[tuple[int, int], int] = OrderedDict()
+        """(job, version) that an undo made → the earlier version whose values it has again."""
 
     async def apply(
         self,
@@ -98,7 +103,7 @@ class Changes:
                 job = found.get(job_id)
                 if job is None:
                     raise Refused(ErrorCode.NOT_FOUND, f"There is no job #{job_id}.")
-                if expected and expected.get(job_id, job.version) != job.version:
+                if expected and not self._unchanged(job, expected.get(job_id, job.version)):
                     raise Refused(ErrorCode.CHANGED, _changed_since(session, job))
                 after = plan(job)
                 if after:
@@ -126,6 +131,19 @@ class Changes:
             if remember:
                 self._undo.remember(caller, self.undoable(act, changed))
         return changed
+
+    def restored(self, versions: Mapping[int, tuple[int, int]]) -> None:
+        """Undoing made rows what they were: job → (version now, version it is like). Acts before it stay undoable."""
+        for job_id, (now, like) in versions.items():
+            self._restored[(job_id, now)] = self._origin(job_id, like)
+        while len(self._restored) > MOST_RESTORED:
+            self._restored.popitem(last=False)
+
+    def _unchanged(self, job: Job, seen: int) -> bool:
+        return self._origin(job.id, job.version) == self._origin(job.id, seen)
+
+    def _origin(self, job_id: int, version: int) -> int:
+        return self._restored.get((job_id, version), version)
 
     def take_in(self, job: Job, datasets: tuple[str, ...]) -> None:
         """Bring memory up to a job's committed row."""
@@ -161,6 +179,7 @@ class Changes:
             again = await self.apply(
                 caller, "undo", ids, lambda job: back[job.id], expected=versions, reason=act, remember=False
             )
+            self.restored({one.job_id: (one.version, versions[one.job_id] - 1) for one in again})
             return self.undoable(act, again)
 
         return Undoable(f"{_DONE.get(act, act)} {named(ids)}", ids, revert)

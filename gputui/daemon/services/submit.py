@@ -39,22 +39,25 @@ class Batch:
         for start in range(0, len(items), PIECE):
             piece = items[start : start + PIECE]
             if len(piece) < 20:
-                self._specs += [self._parse(item) for item in piece]
+                self._specs += self._parse(piece, len(self._specs))
             else:
-                self._specs += await asyncio.to_thread(lambda piece=piece: [self._parse(item) for item in piece])  # type: ignore[misc]
+                self._specs += await asyncio.to_thread(self._parse, piece, len(self._specs))
 
     async def commit(self) -> SubmitReply:
         """Store them all. Raises `InputError` when there are none."""
         return await self._submit.commit(self._caller, self._specs)
 
-    def _parse(self, item: Mapping[str, object]) -> JobSpec:
+    def _parse(self, piece: Sequence[Mapping[str, object]], before: int) -> list[JobSpec]:
+        specs: list[JobSpec] = []
         try:
-            return self._parser.parse(item)
+            for item in piece:
+                specs.append(self._parser.parse(item))  # noqa: PERF401 - its length says which one is wrong
         except InputError as error:
-            at = len(self._specs) + 1
+            at = before + len(specs) + 1
             if at == 1:
                 raise
             raise InputError(f"job {at}: {error.field}", error.value, error.remedy) from None
+        return specs
 
 
 class Submit:
