@@ -27,6 +27,8 @@ DEADLINE = 5.0
 _PATIENCE = 15.0
 """Seconds a new reader has for its first line: opening a GPU whose persistence mode is off takes a while."""
 _LONGEST_PAUSE = 60.0
+_NEW_LIBRARY_AFTER = 60.0
+"""Seconds after which a reader with a mismatched library is replaced: a process never loads the new one itself."""
 _LINE_LIMIT = 32 << 20
 
 _abandoned: list["subprocess.Popen[bytes]"] = []
@@ -136,8 +138,11 @@ class Reader:
                     pause = 1.0
             except OSError as error:
                 self._failure = f"The reader process could not be started: {error.strerror or error}."
+            except (ValueError, KeyError, TypeError) as error:
+                self._failure = f"The reader process sent what makes no sense ({error!r})."
             await self._drop()
-            self._emit_stale()
+            if self._failure or self._silent() > self._deadline:
+                self._emit_stale()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -155,6 +160,7 @@ class Reader:
         if self._holders:
             self.set_holders(self._holders)
         decoder = Decoder()
+        began = time.monotonic()
         patience, gave = max(_PATIENCE, self._deadline), False
         failure = ""
         while True:
@@ -165,8 +171,12 @@ class Reader:
             message = json.loads(line)
             if message["t"] == "snapshot":
                 patience, gave = self._deadline, True
+                snapshot = decoder.decode(message)
                 self._heard, self._failure = time.monotonic(), ""
-                self._emit(decoder.decode(message))
+                self._emit(snapshot)
+                outdated = snapshot.problem is not None and snapshot.problem.code == "version_mismatch"
+                if outdated and self._heard - began > _NEW_LIBRARY_AFTER:
+                    return gave
             elif message["t"] == "samples":
                 future = self._waiting.get(message["id"])
                 if future and not future.done():
@@ -178,13 +188,17 @@ class Reader:
         """While no lines come, say so once per interval, with a fresh reading of the host."""
         while True:
             await asyncio.sleep(self._interval)
-            if self._failure or time.monotonic() - self._heard > self._deadline:
+            if self._failure or self._silent() > self._deadline:
                 self._emit_stale()
+
+    def _silent(self) -> float:
+        """Seconds since the last line."""
+        return time.monotonic() - self._heard
 
     def _emit_stale(self) -> None:
         now = time.monotonic()
         host = self._host.read(now)
-        silent = now - self._heard
+        silent = self._silent()
         if self._failure:
             problem = Problem("reader_failed", self._failure, "It is started again by itself; `gputui doctor` checks.")
         elif self._spec is None:
@@ -200,7 +214,8 @@ class Reader:
         self._latest = snapshot
         self._first.set()
         if self._on_snapshot:
-            self._on_snapshot(snapshot)
+            # as a callback of its own, so that what it raises is reported and does not end the following
+            asyncio.get_running_loop().call_soon(self._on_snapshot, snapshot)
 
     def _send(self, message: dict[str, object]) -> bool:
         if self._writer is None or self._writer.is_closing():

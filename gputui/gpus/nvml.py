@@ -5,7 +5,8 @@ from typing import Any
 
 import pynvml
 
-from gputui.gpus.nvml_device import SLOW_EVERY, GpuLost, NvmlDevice, ask, ask_text
+from gputui.gpus.nvml_calls import GpuLost, ask, ask_text
+from gputui.gpus.nvml_device import SLOW_EVERY, NvmlDevice
 from gputui.gpus.problems import init_problem, is_tegra, no_gpu
 from gputui.gpus.processes import ProcessTable
 from gputui.gpus.reading import GpuReading, Holder, Int, Missing, Problem

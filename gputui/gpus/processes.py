@@ -4,11 +4,14 @@ import os
 import pwd
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 COMMAND_LIMIT = 200
 """Characters of a command line kept for show."""
 
 _CONTAINER = re.compile(r"(?:^|[/\-:])([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
+_FIRST_NAMESPACE = "pid:[4026531836]"
+"""The kernel gives the machine's own pid namespace this number."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -62,6 +65,8 @@ class ProcessTable:
         self._who: dict[int, Who] = {}
         self._users: dict[int, str] = {}
         self._stats: dict[int, ProcStat | None] = {}
+        self.namespaced = _in_child_namespace()
+        """Whether this process lives in a pid namespace of a container."""
 
     def begin(self) -> None:
         """A new round of lookups begins: each process is read once in it, however many GPUs it is on."""
@@ -116,6 +121,13 @@ class ProcessTable:
                 name = str(uid)
             self._users[uid] = name
         return name
+
+
+def _in_child_namespace() -> bool:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) != _FIRST_NAMESPACE
+    except OSError:
+        return False
 
 
 def _read(path: str) -> bytes:

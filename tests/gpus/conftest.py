@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputui.gpus.processes import read_stat
 from gputui.gpus.reading import GpuReading, Int, Snapshot
 from gputui.gpus.wire import Decoder, unpack
 from tests.nvml_stub.control import NvmlStub, build
@@ -19,10 +20,10 @@ Spawn = Callable[..., "subprocess.Popen[bytes]"]
 class SourceChild:
     """`NvmlSource` in a process of its own."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], *arguments: str) -> None:
         script = Path(__file__).with_name("source_child.py")
         self.process = subprocess.Popen(
-            [sys.executable, str(script)],
+            [sys.executable, str(script), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -76,12 +77,12 @@ def make_stub(tmp_path: Path, library: Path) -> Callable[..., NvmlStub]:
 
 
 @pytest.fixture
-def open_source() -> Iterator[Callable[[NvmlStub], SourceChild]]:
+def open_source() -> Iterator[Callable[..., SourceChild]]:
     """Starts children on a stub, and ends them."""
     children: list[SourceChild] = []
 
-    def start(stub: NvmlStub) -> SourceChild:
-        children.append(SourceChild(stub.env))
+    def start(stub: NvmlStub, *arguments: str) -> SourceChild:
+        children.append(SourceChild(stub.env, *arguments))
         return children[-1]
 
     yield start
@@ -98,7 +99,7 @@ def spawn() -> Iterator[Spawn]:
         process = subprocess.Popen(argv or ("sleep", "600"), **more)
         processes.append(process)
         # for a moment after exec a process has no command line
-        while process.poll() is None and not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+        while read_stat(process.pid) and not Path(f"/proc/{process.pid}/cmdline").read_bytes():
             os.sched_yield()
         return process
 

@@ -15,6 +15,7 @@ from gputui.gpus.wire import Encoder, pack
 
 def main() -> None:
     source, encoder = NvmlSource(), Encoder()
+    source._table.namespaced = "namespaced" in sys.argv
     for line in sys.stdin:
         request = json.loads(line)
         if "now" in request:

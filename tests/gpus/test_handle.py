@@ -151,6 +151,39 @@ async def test_problems_come_through_with_host_readings(stub):
         assert snapshot.host.memory_total > 0
 
 
+async def test_a_reader_with_an_outdated_library_is_replaced(stub, monkeypatch):
+    """A process that loaded the library before an upgrade would see the mismatch for ever."""
+    monkeypatch.setattr("gputui.gpus.handle._NEW_LIBRARY_AFTER", 0.1)
+    stub.control.init_error = control.VERSION_MISMATCH
+    async with Watched() as watched:
+        await watched.until(lambda snapshot: snapshot.problem)
+        first = watched.reader.pid
+        stub.control.init_error = 0
+        snapshot = await watched.until(lambda snapshot: snapshot.gpus)
+        assert snapshot.problem is None
+        assert watched.reader.pid != first
+
+
+async def test_a_failing_listener_does_not_end_the_readings(stub):
+    problems = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context["exception"]))
+
+    failed = asyncio.Event()
+
+    def fail(_):
+        failed.set()
+        raise ValueError("listener")
+
+    async with Watched(interval=0.02) as watched:
+        watched.reader._on_snapshot = fail
+        first = await watched.reader.first(DEADLINE)
+        async with asyncio.timeout(DEADLINE):
+            await failed.wait()
+        watched.reader._on_snapshot = lambda _: watched.changed.set()
+        await watched.until(lambda snapshot: snapshot.monotonic > first.monotonic)
+    assert str(problems[0]) == "listener"
+
+
 async def test_simulated_gpus_follow_their_holders(spawn):
     async with Watched("2xh100-80g") as watched:
         snapshot = await watched.until(lambda snapshot: snapshot.gpus)

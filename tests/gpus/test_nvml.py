@@ -170,8 +170,18 @@ def test_garbage_processes_are_unknown_with_a_warning(make_stub, open_source, sp
     stub.control.process_stride = 32
     stub.fail("nvmlDeviceGetComputeRunningProcesses_v2", control.NOT_SUPPORTED)
     [gpu] = open_source(stub).read()
-    assert gpu.processes is None
+    assert gpu.processes is None, "a layout nobody understands is not an empty list"
     assert gpu.warnings == ("processes unknown: driver and library disagree about their layout",)
+
+
+def test_drivers_that_list_no_processes_leave_memory_as_evidence(make_stub, open_source):
+    stub = make_stub(1)
+    stub.gpu(0).memory_used = 2 * GIB
+    for version in (2, 3):
+        stub.fail(f"nvmlDeviceGetComputeRunningProcesses_v{version}", control.NOT_SUPPORTED)
+    [gpu] = open_source(stub).read()
+    assert (gpu.processes, gpu.memory_used) == ((), 2 * GIB)
+    assert gpu.warnings == ("processes unsupported: this driver lists none",)
 
 
 def test_old_drivers_without_the_newest_functions(tmp_path, make_stub, open_source, spawn):
@@ -200,6 +210,20 @@ def test_pids_of_another_namespace_are_shown_and_have_no_identity(make_stub, ope
     [process] = open_source(stub).read()[0].processes
     assert (process.pid, process.memory, process.start_time) == (FREE_PID, 5 * GIB, None)
     assert (process.user, process.uid, process.command) == ("?", None, f"host pid {FREE_PID}")
+
+
+def test_a_pid_of_the_host_is_not_taken_for_the_one_of_that_number_here(make_stub, open_source, spawn):
+    """Syllo/nvtop#149: in a container, one pid that is nobody here shows that all are the host's."""
+    stub = make_stub(1)
+    worker = spawn()
+    stub.gpu(0).set_processes((FREE_PID, GIB), (worker.pid, GIB))
+    inside = open_source(stub, "namespaced").read()[0].processes
+    assert [(process.pid, process.start_time, process.user) for process in inside] == [
+        (FREE_PID, None, "?"),
+        (worker.pid, None, "?"),
+    ]
+    outside = open_source(stub).read()[0].processes
+    assert [process.start_time is None for process in outside] == [True, False]
 
 
 def test_processes_that_vanish_between_two_calls(make_stub, open_source, spawn):
