@@ -109,7 +109,8 @@ class Client:
         """The connection at hand, unless the daemon has closed it: a request is never sent twice."""
         if self._connection is not None:
             try:
-                self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                self._connection.setblocking(False)  # with a timeout set, Python waits that long, whatever the flags
+                self._connection.recv(1, socket.MSG_PEEK)
             except BlockingIOError:
                 return self._connection
             except OSError:
