@@ -1,6 +1,5 @@
 """What people do with waiting jobs: order, moves, holds, edits, undo, and what the audit log says of it."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -130,16 +129,14 @@ async def test_edit_checks_as_submit_does_and_is_audited(home: Path) -> None:
         assert (row["gpu_memory"], row["class"], row["duration"]) == (40 << 30, "core", 7200.0)
         with pytest.raises(InputError, match="gpus is 'many'"):
             await daemon.services.jobs.edit(ME, job, {"gpus": "many"})
-        with pytest.raises(InputError, match="argv.*submit the job anew"):
+        with pytest.raises(InputError, match="submit the job anew"):
             await daemon.services.jobs.edit(ME, job, {"argv": ["false"]})
         ((who, before, after),) = await audit(daemon, "job.edit")
         assert who == "li"
         assert before["priority_class"] == "normal"
         assert after["priority_class"] == "core"
         everything = await daemon.ctx.read(
-            lambda session: json.dumps(
-                [list(map(str, row)) for row in session.connection().exec_driver_sql("select * from audit")]
-            )
+            lambda session: str(session.connection().exec_driver_sql("select * from audit").all())
         )
         assert "secret" not in everything
 

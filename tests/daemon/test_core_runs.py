@@ -7,6 +7,12 @@ from pathlib import Path
 from tests.support.core import ME, core
 
 
+def output(folder: str) -> bytes:
+    """What a run wrote, of a log with one segment."""
+    (segment,) = Path(folder).iterdir()
+    return segment.read_bytes()
+
+
 async def test_a_job_runs_on_a_gpu_and_gives_it_back(home: Path) -> None:
     async with core(home) as daemon:
         job = await daemon.submit("/bin/sh", "-c", "echo hello; exit 3", name="short")
@@ -32,8 +38,7 @@ async def test_the_environment_is_what_was_captured_and_what_is_documented(home:
         assert row["state"] == "succeeded", row["reason"]
         shown = await daemon.services.rows.show(job)
         run = shown["runs"][0]
-        text = b"".join(part.read_bytes() for part in sorted(Path(run["log"]).iterdir()))
-        found = json.loads(text[text.index(b"{") : text.rindex(b"}") + 1])
+        found = json.loads(output(run["log"]))
         found.pop("LC_CTYPE", None)
         folder = str(daemon.engine.run_dir(run["run_id"]))
         assert found.pop("PATH")

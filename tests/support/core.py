@@ -13,6 +13,7 @@ from gputui.daemon.loop import Loop, Services
 from gputui.daemon.memory import Memory
 from gputui.engines.local import LocalEngine
 from gputui.gpus.handle import Reader
+from gputui.gpus.reading import Snapshot
 from gputui.protocol import JobRow
 from gputui.store.db import Store
 
@@ -27,7 +28,7 @@ class Events:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def publish(self, type: str, data: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> None:
+    def publish(self, type: str, data: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> None:  # noqa: A002
         self.seen.append(type)
 
 
@@ -48,7 +49,7 @@ class Core:
         self.locks.mkdir(exist_ok=True, mode=0o1777)
         store = Store.open(self.settings.store_address, "this-machine")
         store.take_leadership()
-        self.reader = Reader(self.gpus, interval=self.interval, on_snapshot=lambda one: self.services.gpus.take(one))
+        self.reader = Reader(self.gpus, interval=self.interval, on_snapshot=self._take)
         self.engine = LocalEngine(self.settings.state_dir / "runs", self.locks)
         self.ctx = Context(
             settings=self.settings,
@@ -64,6 +65,9 @@ class Core:
         await self.loop.open()
         await self.reader.start()
         assert await self.reader.first(20), "no reading"
+
+    def _take(self, snapshot: Snapshot) -> None:
+        self.services.gpus.take(snapshot)
 
     async def close(self) -> None:
         await self.loop.close()
@@ -107,7 +111,7 @@ class Core:
     async def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
         """Wait for it; fail when it does not come."""
         async with asyncio.timeout(seconds):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - there is no event for what a test looks at
                 await asyncio.sleep(0.01)
 
     async def ended(self, *ids: int) -> list[JobRow]:

@@ -49,7 +49,10 @@ class Gpus:
                     row.cordon_reason, row.cordon_by, row.cordon_since, row.cordon_until, row.drain
                 )
             entry.quarantine = row.quarantine_reason or ""
-            self._kept[row.uuid] = entry
+            if self._ctx.memory.gpus.get(row.uuid) is None:
+                self._kept[row.uuid] = entry
+            else:
+                self._ctx.memory.gpus.adopt(entry)
 
     async def close(self) -> None:
         """End what is under way."""

@@ -37,7 +37,9 @@ class Releases:
         """After a restart: a run that had ended, its GPUs not proven free."""
         now = self._ctx.clock.monotonic()
         for uuid in run.gpu_uuids:
-            self._ctx.memory.gpus.ensure(uuid).releasing[run.run_id] = now
+            entry = self._ctx.memory.gpus.ensure(uuid)
+            entry.releasing[run.run_id] = now
+            self._ctx.memory.refresh_gpu(entry, now)
         self.begin(run, look_for_processes=True)
 
     async def flush(self) -> None:

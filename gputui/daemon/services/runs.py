@@ -366,6 +366,7 @@ class Runs:
             if row.state is RunState.STOPPING:
                 run.intent = Intent(str(row.end_reason))
             ctx.memory.activate(run, note_of(job))
+            self._refresh(run)
             found = await ctx.engine.recover(row.run_id)
             run.launched = True
             if found in {Found.NEVER_BEGAN, Found.MISSING}:
