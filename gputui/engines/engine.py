@@ -2,8 +2,11 @@
 
 Run directory of the local engine (`layout 1`), one per run, named by the run's UUID:
 `spec.json` what to run · `lock` flock held by the supervisor for life (inherited by the gated child)
-· `revoked` must not start any more · `claim` O_EXCL, a supervisor took it · `pid` JSON pid, start time, boot id
-· `noexec` the child never reached exec · `exit` JSON, whole and synced: the end · `log/` segments.
+· `revoked` must not start any more · `claim` O_EXCL, a supervisor took it: JSON pid, start time, boot id, cgroup
+· `refused` why a supervisor did not take it · `pid` the same of the job's topmost process, synced
+· `noexec` the child never reached exec · `began` exec is proved · `stop` JSON grace, an end was asked for
+· `exit` JSON, whole and synced: the end · `failure` last words of a supervisor that failed
+· `output` FIFO of the job's output · `log/` its segments.
 """
 
 from collections.abc import Callable

@@ -99,7 +99,8 @@ class RunDir:
         return _process(records.load(str(self.path / "pid")))
 
     def cgroup(self) -> str | None:
-        found = (records.load(str(self.path / "pid")) or {}).get("cgroup")
+        """Where its cgroup is, if it got one."""
+        found = (records.load(str(self.path / "claim")) or {}).get("cgroup")
         return found if isinstance(found, str) else None
 
     def began(self) -> Began | None:

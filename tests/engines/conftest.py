@@ -10,6 +10,7 @@ import pytest
 
 from gputui.engines.engine import Began, RunEnd, RunSpec
 from gputui.engines.local import LocalEngine
+from gputui.engines.rundir import RunDir
 from gputui.engines.supervision import procs
 
 MARK = "GPUTUI_TEST_MARK"
@@ -96,6 +97,8 @@ async def lab(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]
     yield lab
     await lab.close_all()
     await lab.until(lambda: not lab.alive(), "all processes of the test to be gone")
+    for run_dir in (home / "runs").glob("*"):
+        RunDir(run_dir).forget()  # removes what a killed supervisor leaves outside of it: its cgroup
 
 
 def script(*lines: str) -> Sequence[str]:

@@ -96,18 +96,33 @@ async def test_what_is_found_after_a_restart(lab: Lab) -> None:
     assert lab.ends[spec.run_id].signal == signal.SIGINT
 
 
-async def test_a_supervisor_that_comes_late_does_not_begin_a_revoked_run(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GPUTUI_TEST_DELAYS", "300")
+@pytest.mark.parametrize("then", ["revoked", "revoked and forgotten"])
+async def test_a_supervisor_that_comes_late_does_not_begin(lab: Lab, then: str) -> None:
     engine = await lab.engine()
-    runs = [once(lab, f"late-{number}") for number in range(6)]
-    for spec, _ in runs:
-        await engine.start(spec)
+    spec, counter = once(lab, "late")
+    run_dir = engine.run_dir(spec.run_id)
+    RunDir(run_dir).create(spec, str(lab.folder / "locks"))
+    assert await engine.revoke(spec.run_id)
+    if then == "revoked and forgotten":
+        await engine.forget(spec.run_id)
+    fd = await engine._launcher.start(run_dir)
+    if fd is not None:
+        os.close(fd)
+    await lab.until(lambda: len(lab.alive()) == 1, "all but the fork server to be gone")
+    assert times_run(counter) == 0
+    assert not (run_dir / "claim").exists()
+
+
+async def test_a_run_is_revoked_or_it_begins_and_never_both(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUTUI_TEST_DELAYS", "100")
+    engine = await lab.engine()
+    runs = [once(lab, f"late-{number}") for number in range(count(16, 200))]
     revoked = {}
     for spec, _ in runs:
-        await asyncio.sleep(random.random() * 0.1)
-        revoked[spec.run_id] = await engine.revoke(spec.run_id)
+        await engine.start(spec)
+        revoked[spec.run_id] = await engine.revoke(spec.run_id)  # about every second one is still before its lock
+        if revoked[spec.run_id]:
+            await engine.forget(spec.run_id)
     for spec, _ in runs:
         if not revoked[spec.run_id]:
             await lab.end_of(spec.run_id)
@@ -115,20 +130,6 @@ async def test_a_supervisor_that_comes_late_does_not_begin_a_revoked_run(
     for spec, counter in runs:
         assert times_run(counter) == (0 if revoked[spec.run_id] else 1)
         assert (spec.run_id in lab.ends) != revoked[spec.run_id]
-
-
-async def test_a_forgotten_run_is_not_begun_by_a_late_supervisor(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUTUI_TEST_DELAYS", "400")
-    engine = await lab.engine()
-    spec, counter = once(lab, "forgotten")
-    await engine.start(spec)
-    if await engine.revoke(spec.run_id):
-        await engine.forget(spec.run_id)
-        await lab.until(lambda: len(lab.alive()) == 1, "the supervisor to give up")
-        assert times_run(counter) == 0
-        assert not (engine.run_dir(spec.run_id) / "claim").exists()
-    else:
-        await lab.end_of(spec.run_id)
 
 
 async def test_two_supervisors_of_one_run(lab: Lab) -> None:

@@ -29,21 +29,26 @@ def _own(mount: str) -> str | None:
     return None
 
 
-def make(name: str) -> str | None:
-    """Make the cgroup `name` below our own; its path, or None where that is not allowed or cannot kill."""
+def path_for(name: str) -> str | None:
+    """Where the cgroup `name` below our own would be; None without version 2."""
     try:
         mount = _mount()
         own = _own(mount) if mount else None
-        if own is None:
-            return None
-        path = f"{own}/{name}"
-        os.mkdir(path, 0o755)
     except OSError:
         return None
+    return f"{own}/{name}" if own is not None else None
+
+
+def make(path: str) -> bool:
+    """Make a cgroup; False where that is not allowed, or where it could not kill."""
+    try:
+        os.mkdir(path, 0o755)
+    except OSError:
+        return False
     if os.path.exists(f"{path}/cgroup.kill"):
-        return path
+        return True
     remove(path)
-    return None
+    return False
 
 
 def _put(path: str, text: bytes) -> bool:

@@ -145,7 +145,10 @@ class Supervision:
             fd = os.open(f"{self.dir}/claim", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             raise NotBegun("") from None  # another supervisor had it: its run is the run
-        records.write_all(fd, records.dump(self._identity(os.getpid(), own)))
+        # with the cgroup that may follow, so that it can be found and removed if this process is killed
+        self.cgroup = None if faults.NO_CGROUP else cgroup.path_for(f"gputui-{self.spec['run_id']}")
+        record = {**self._identity(os.getpid(), own), "cgroup": self.cgroup}
+        records.write_all(fd, records.dump(record))
         os.close(fd)
         faults.step("claimed")
 
@@ -194,8 +197,9 @@ class Supervision:
         os.close(plan.report)
         if plan.output is not None:
             os.close(plan.output)
-        self.cgroup = None if faults.NO_CGROUP else cgroup.make(f"gputui-{spec['run_id']}")
-        if self.cgroup and not cgroup.move(self.cgroup, self.top):
+        if self.cgroup and not cgroup.make(self.cgroup):
+            self.cgroup = None
+        elif self.cgroup and not cgroup.move(self.cgroup, self.top):
             cgroup.remove(self.cgroup)
             self.cgroup = None
         faults.step("forked")
@@ -204,8 +208,7 @@ class Supervision:
         found = procs.stat(self.top)
         if found is None:
             raise NotBegun("its process vanished before it began")
-        record = {**self._identity(self.top, found), "cgroup": self.cgroup}
-        records.write(f"{self.dir}/pid", records.dump(record), sync=True)
+        records.write(f"{self.dir}/pid", records.dump(self._identity(self.top, found)), sync=True)
         faults.step("recorded")
         if os.path.exists(f"{self.dir}/stop"):
             raise NotBegun("it was stopped before it began")
