@@ -24,6 +24,8 @@ OnSnapshot = Callable[[Snapshot], None]
 
 DEADLINE = 5.0
 """Seconds without a line after which the driver counts as hung."""
+ONCE_DEADLINE = 10.0
+"""The same for a single snapshot: it may have to wait for each GPU to be opened."""
 _PATIENCE = 15.0
 """Seconds a new reader has for its first line: opening a GPU whose persistence mode is off takes a while."""
 _LONGEST_PAUSE = 60.0
@@ -215,7 +217,11 @@ class Reader:
         self._first.set()
         if self._on_snapshot:
             # as a callback of its own, so that what it raises is reported and does not end the following
-            asyncio.get_running_loop().call_soon(self._on_snapshot, snapshot)
+            asyncio.get_running_loop().call_soon(self._tell, snapshot)
+
+    def _tell(self, snapshot: Snapshot) -> None:
+        if self._tasks and self._on_snapshot:
+            self._on_snapshot(snapshot)
 
     def _send(self, message: dict[str, object]) -> bool:
         if self._writer is None or self._writer.is_closing():
@@ -251,7 +257,7 @@ def hung(seconds: float) -> Problem:
     )
 
 
-def read_once(simulated: str | None = None, deadline: float = DEADLINE) -> Snapshot:
+def read_once(simulated: str | None = None, deadline: float = ONCE_DEADLINE) -> Snapshot:
     """One snapshot for one-shot use, blocking at most about `deadline` seconds. Raises InputError on a bad spec.
 
     The second of two readings is taken, since rates need two.

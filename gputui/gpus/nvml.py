@@ -7,7 +7,7 @@ import pynvml
 
 from gputui.gpus.nvml_calls import GpuLost, ask, ask_text
 from gputui.gpus.nvml_device import SLOW_EVERY, NvmlDevice
-from gputui.gpus.problems import init_problem, is_tegra, no_gpu
+from gputui.gpus.problems import NO_PERMISSION, init_problem, is_tegra, no_gpu
 from gputui.gpus.processes import ProcessTable
 from gputui.gpus.reading import GpuReading, Holder, Int, Missing, Problem
 
@@ -50,7 +50,8 @@ class NvmlSource:
             for device in slot.devices():
                 listed |= device.listed
         self._table.keep(listed)
-        return tuple(readings), None, self._driver
+        problem = init_problem(NO_PERMISSION, "", tegra=False) if all(slot.forbidden for slot in self._slots) else None
+        return tuple(readings), problem, self._driver
 
     def memory_used(self, uuid: str) -> Int:
         """Used bytes of a GPU right now."""
@@ -113,6 +114,8 @@ class _Slot:
         self._table = table
         self.device: NvmlDevice | None = None
         self._instances: dict[str, NvmlDevice] = {}
+        self.forbidden = False
+        """Not for us: the container or job that we live in was given other GPUs."""
         self._lost = ""
         self._open_at = float("-inf")
         self._look_at = float("-inf")
@@ -126,8 +129,9 @@ class _Slot:
         if self.device or now < self._open_at:
             return
         self._open_at = now + _REOPEN_EVERY
+        self.forbidden = False
         try:
-            handle = ask(pynvml.nvmlDeviceGetHandleByIndex, self._index)
+            handle = ask(self._get_handle)
             if isinstance(handle, Missing):
                 raise GpuLost("cannot be opened")
             self.device = NvmlDevice(handle, self._index, self._table)
@@ -136,9 +140,18 @@ class _Slot:
         except GpuLost as lost:
             self._lost = str(lost)
 
+    def _get_handle(self) -> Any:
+        try:
+            return pynvml.nvmlDeviceGetHandleByIndex(self._index)
+        except pynvml.NVMLError_NoPermission:
+            self.forbidden = True
+            raise
+
     def read(self, now: float) -> list[GpuReading]:
         """The rows of this place."""
         self.open(now)
+        if self.forbidden:
+            return []
         if not self.device:
             # its UUID is not known before it was reached once, and no other GPU may take its row
             uuid = f"unreachable-{self._index}"

@@ -50,6 +50,11 @@ def end(process):
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
+def mapped(pid):
+    """What a process has mapped."""
+    return Path(f"/proc/{pid}/maps").read_text()
+
+
 def open_files():
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -253,6 +258,15 @@ def test_the_reader_dies_with_its_parent(tmp_path):
     while read_stat(pid):
         assert time.monotonic() < deadline, "the reader outlived its parent"
         time.sleep(0.01)
+
+
+async def test_only_the_reader_process_touches_the_driver(stub):
+    """Syllo/nvtop#139: whatever a call takes, it is not this process that waits for it."""
+    stub.delay("nvmlDeviceGetUtilizationRates", 0.2)
+    async with Watched() as watched:
+        await watched.until(lambda snapshot: snapshot.gpus)
+        assert str(stub.library) in mapped(watched.reader.pid)
+        assert "libnvidia-ml" not in mapped(os.getpid())
 
 
 def test_the_reader_loads_nothing_heavy():

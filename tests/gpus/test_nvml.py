@@ -139,6 +139,25 @@ def test_a_gpu_that_cannot_be_opened_stops_no_other(make_stub, open_source, func
     assert fine.uuid == stub.uuid(1)
 
 
+def test_gpus_given_to_others_are_no_rows(make_stub, open_source):
+    """In a container or a job of another scheduler the driver counts GPUs that it does not open for us."""
+    stub = make_stub(2)
+    stub.fail("nvmlDeviceGetHandleByIndex_v2", control.NO_PERMISSION, gpu=0)
+    source = open_source(stub)
+    snapshot = source.snapshot(0)
+    assert [gpu.uuid for gpu in snapshot.gpus] == [stub.uuid(1)]
+    assert snapshot.problem is None
+    stub.clear_faults()
+    assert [gpu.index for gpu in source.read(31)] == [0, 1]
+
+
+def test_no_gpu_that_may_be_opened_is_a_problem(make_stub, open_source):
+    stub = make_stub(2)
+    stub.fail("nvmlDeviceGetHandleByIndex_v2", control.NO_PERMISSION)
+    snapshot = open_source(stub).snapshot()
+    assert (snapshot.gpus, snapshot.problem.code) == ((), "no_permission")
+
+
 def test_fatal_xids_are_noticed_and_others_are_not(make_stub, open_source):
     stub = make_stub(3)
     source = open_source(stub)
