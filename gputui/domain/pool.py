@@ -94,7 +94,9 @@ class GpuPool:
         self._clean_reach = 0
         self._potential = Levels(())
         self._free: Levels | None = None
-        self._reach: dict[Demand, int] = {}
+        self._reach: dict[Demand, tuple[int, int]] = {}
+        """By demand: the GPUs that would do each for itself, and those of them on nodes with enough."""
+        self._node: dict[str, int] = {}
         self._renumber = False
         self._regroup = False
 
@@ -125,7 +127,8 @@ class GpuPool:
         self.gpus[bit] = gpu
         self._set_bit(bit, gpu)
         self._free = None
-        self._regroup = self._regroup or _reach_of(before) != _reach_of(gpu)
+        if _reach_of(before) != _reach_of(gpu):
+            self._update_reaches(1 << bit, gpu)
         return True
 
     def drop(self, uuid: str) -> None:
@@ -137,8 +140,6 @@ class GpuPool:
         """Bring the sets up to date; called before they are read."""
         if self._renumber:
             self._number()
-        if self._regroup:
-            self._group()
 
     def mask(self, uuids: Iterable[str]) -> int:
         """Return the set of these GPUs; unknown ones are left out."""
@@ -164,12 +165,12 @@ class GpuPool:
 
     def reach(self, demand: Demand) -> int:
         """Return the GPUs `demand` could run on once runs of ours leave them; 0 when no node has enough of them."""
-        mask = self._reach.get(demand)
-        if mask is None:
+        found = self._reach.get(demand)
+        if found is None:
             if len(self._reach) >= _CACHED_REACHES:
                 self._reach.clear()
-            mask = self._reach[demand] = self._find_reach(demand)
-        return mask
+            found = self._reach[demand] = self._find_reach(demand)
+        return found[1]
 
     def free_at_least(self, memory: int) -> int:
         """Return the GPUs open to an unshared run that have `memory` bytes free now."""
@@ -177,12 +178,28 @@ class GpuPool:
             self._free = Levels((self.gpus[bit].memory_free or 0, bit) for bit in bits(self.whole))
         return self._free.at_least(memory)
 
-    def _find_reach(self, demand: Demand) -> int:
-        mask = self.of_types(demand.types)
-        mask &= self._potential.at_least(demand.memory) if demand.memory else self._clean_reach
+    def _find_reach(self, demand: Demand) -> tuple[int, int]:
+        if self._regroup:
+            self._group()
+        each = self.of_types(demand.types)
+        each &= self._potential.at_least(demand.memory) if demand.memory else self._clean_reach
         if demand.gpus <= 1:
-            return mask
-        return sum(here for node in self.nodes if (here := mask & node).bit_count() >= demand.gpus)
+            return each, each
+        return each, sum(here for node in self.nodes if (here := each & node).bit_count() >= demand.gpus)
+
+    def _update_reaches(self, one: int, gpu: GpuView) -> None:
+        """Keep what was found true now that one GPU changed, instead of finding it all again."""
+        self._regroup = True
+        node = self._node[gpu.node]
+        clean = can_be_reached(gpu, 0)
+        for demand, (before, reach) in self._reach.items():
+            if demand.types and gpu.type not in demand.types:
+                continue
+            each = _put(before, one, can_be_reached(gpu, demand.memory) if demand.memory else clean)
+            if each != before:
+                here = each & node
+                enough = here.bit_count() >= demand.gpus
+                self._reach[demand] = each, (reach & ~node) | (here if enough else 0)
 
     def _number(self) -> None:
         self.gpus = sorted(self._views.values(), key=_place)
@@ -197,6 +214,7 @@ class GpuPool:
             by_node = kinds.setdefault(_place(gpu)[:3], {})
             by_node[gpu.node] = by_node.get(gpu.node, 0) | one
             self._set_bit(bit, gpu)
+        self._node = nodes
         self.nodes = tuple(nodes.values())
         self.kinds = tuple(
             Kind(sum(by_node.values()), tuple(nodes[node] for node in by_node)) for by_node in kinds.values()
@@ -206,6 +224,7 @@ class GpuPool:
         self.whole &= beyond
         self.shared &= beyond
         self._free = None
+        self._reach.clear()
         self._renumber = False
         self._regroup = True
 
@@ -214,7 +233,6 @@ class GpuPool:
         self._potential = Levels(
             (gpu.memory_total - gpu.foreign_memory, bit) for bit, gpu in enumerate(self.gpus) if can_be_reached(gpu, 1)
         )
-        self._reach.clear()
         self._regroup = False
 
     def _set_bit(self, bit: int, gpu: GpuView) -> None:

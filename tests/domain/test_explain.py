@@ -151,7 +151,7 @@ def remove_obstacle(world: Scheduler, wait: Wait) -> None:
     world.set_gpu(healthy(world.pool.get(uuids.pop())))
 
 
-@settings(max_examples=count(100, 3000), deadline=None)
+@settings(max_examples=count(100, 1000), deadline=None)
 @given(worlds.job_lists(), worlds.gpu_lists())
 def test_without_what_a_reason_names_the_job_starts_or_names_another(
     jobs: list[QueuedJob], gpus: list[GpuView]

@@ -152,7 +152,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=count(300, 20000), deadline=None)
+@settings(max_examples=count(300, 5000), deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(FIELDS)), JSON, max_size=6), JSON)
 def test_any_json_is_a_job_or_one_sentence(fields: dict[str, object], argv: object) -> None:
     try:

@@ -14,7 +14,7 @@ from tests.domain import worlds
 from tests.domain.worlds import job, scheduler
 from tests.support.counts import count
 
-EXAMPLES = settings(max_examples=count(100, 3000), deadline=None)
+EXAMPLES = settings(max_examples=count(100, 1000), deadline=None)
 
 
 def apply(world: Scheduler, keys: Mapping[int, int | None]) -> None:

@@ -12,7 +12,7 @@ from tests.domain import worlds
 from tests.domain.worlds import GIB, commit, gpu, in_order, job, scheduler, slow_plan
 from tests.support.counts import count
 
-EXAMPLES = settings(max_examples=count(150, 5000), deadline=None)
+EXAMPLES = settings(max_examples=count(150, 1500), deadline=None)
 
 
 @EXAMPLES
