@@ -144,9 +144,14 @@ def _row(row: JobRow) -> list[str]:
         row["owner"],
         fmt.percent(row["readiness"]) if row["datasets"] else "",
         f"{row['gpus']}×{types}" if row["gpus"] else "none",
-        fmt.duration(row["duration"] if waiting else row["elapsed"]),
+        _time(row["duration"] if waiting else row["elapsed"]),
         row["reason"],
     ]
+
+
+def _time(seconds: float | None) -> str:
+    """An estimate that was not given, or a run that never was, is nothing to show."""
+    return "" if seconds is None else fmt.duration(seconds)
 
 
 def _show(row: JobRow) -> None:
@@ -165,7 +170,7 @@ def _show(row: JobRow) -> None:
         ("readiness", fmt.percent(row["readiness"]) if row["datasets"] else ""),
         ("holds", ", ".join(row["holds"])),
         ("position", f"{row['position']} {deviation(row)}".rstrip() if row["position"] else ""),
-        ("estimate", fmt.duration(row["duration"]) if row["duration"] is not None else ""),
+        ("estimate", _time(row["duration"])),
         ("submitted", fmt.full_time(row["submitted_at"])),
         ("started", fmt.full_time(row["started_at"]) if row["started_at"] else ""),
         ("ended", fmt.full_time(row["ended_at"]) if row["ended_at"] else ""),

@@ -8,7 +8,8 @@ from gputui.client import Client, ClientError
 PROGRAMS = Path(__file__).parent / "programs"
 GPUS = "4xh100-80g,2xl40s-48g,2xa10-24g"
 FOREIGN_GPU = 5
-FOREIGN_MEMORY = 21 * 1024**3
+FOREIGN_MEMORY = 40 * 1024**3
+"""Leaves less than any job asks for."""
 CORDONED_GPU = 7
 
 Job = dict[str, object]
@@ -38,6 +39,7 @@ A10: Job = {"gpus": 1, "gpu_type": "a10-24g", "gpu_memory": "16GiB"}
 SMALL: Job = {"gpus": 1, "gpu_type": "a10-24g,l40s-48g", "gpu_memory": "12GiB", "class": "filler"}
 
 STUBBORN = "serve-old"
+STUBBORN_RUNS_S = 8
 CANCELLED = "never-mind"
 FAVOURITE = "sweep lr=3e-4"
 
@@ -49,17 +51,17 @@ def first_jobs() -> list[Job]:
         trainer(f"sweep lr={rate}", 35, load=0.7) | SMALL | _of("search") for rate in ("1e-3", "6e-4", "3e-4", "1e-4")
     ]
     return [
-        trainer("tokenizer-check", 8, load=0.6) | A10 | _of("base"),
-        trainer("config-typo", 30, fail_at=6) | A10 | _of("align"),
+        trainer("tokenizer-check", 8, load=0.6) | A10 | core | _of("base"),
+        trainer("config-typo", 30, fail_at=6) | A10 | core | _of("align"),
+        sleeper(STUBBORN, 600, stubborn=True) | A10 | core | _of("search"),
         trainer("pretrain-1b", 1500) | h100(2, "70GiB") | core | _of("base"),
         trainer("sft-7b", 240, load=0.85) | h100() | _of("align"),
         sleeper("eval-server", 420) | h100(1, "30GiB") | _of("align"),
         trainer("embed-v3", 90, load=0.5) | L40S | _of("search"),
         trainer("sft-代码-7b", 120) | h100() | {"datasets": ["corpus-zh"]} | _of("align"),
         trainer("vision-13b", 3600) | h100(2) | core | {"datasets": ["images"]} | _of("vision"),
-        trainer("dpo-7b", 300) | h100(4) | core | _of("align"),
+        trainer("dpo-7b", 300) | h100(4) | {"priority": -1} | _of("align"),
         trainer("ablation-lr", 60) | h100() | {"hold": True} | _of("base"),
-        sleeper(STUBBORN, 600, stubborn=True) | SMALL | core | _of("search"),
         trainer(CANCELLED, 60) | SMALL | _of("search"),
         *sweep,
         trainer("tokens-stats", 25, load=0.4) | SMALL | {"datasets": ["tokens"]} | _of("base"),
@@ -101,9 +103,9 @@ def arrange(daemon: Client) -> None:
 
 
 def cancel_stubborn(daemon: Client) -> None:
-    """Ask the job that takes its time to stop, so that `stopping` shows for a while."""
+    """Once it has run for a while, ask the job that takes its time to stop, so that `stopping` can be seen."""
     for job in daemon.jobs(state=["running"])["jobs"]:
-        if job["name"] == STUBBORN:
+        if job["name"] == STUBBORN and (job["elapsed"] or 0) >= STUBBORN_RUNS_S:
             daemon.cancel([job["id"]], "replaced by a newer one")
 
 

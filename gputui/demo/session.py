@@ -23,7 +23,6 @@ from gputui.demo import sample
 from gputui.protocol import ErrorCode
 
 TICK_S = 2.0
-STUBBORN_AFTER_S = 15.0
 END_S = 20.0
 
 
@@ -71,15 +70,11 @@ class Demo:
 
     def keep_going(self, stopped: Callable[[float], bool]) -> None:
         """Feed the queue until `stopped(seconds)`, which waits that long at most, says that it is time."""
-        began = time.monotonic()
         made = 0
-        stubborn = True
         while not stopped(TICK_S):
             # a daemon that a visitor killed is started again by the next request
             with suppress(ClientError), Client(self.socket) as daemon:
-                if stubborn and time.monotonic() - began > STUBBORN_AFTER_S:
-                    sample.cancel_stubborn(daemon)
-                    stubborn = False
+                sample.cancel_stubborn(daemon)
                 made = sample.top_up(daemon, made)
 
     def close(self) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from gputui.cli.main import main
+
 LIMIT_S = 60
 
 
@@ -47,6 +49,19 @@ def gputui(home: Path) -> Run:
             check=False,
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def here(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run one command inside this process: quick, for what needs neither terminal nor daemon."""
+    monkeypatch.chdir(home)
+
+    def run(*words: str) -> Done:
+        code = main(words)
+        said = capsys.readouterr()
+        return Done(code, said.out, said.err)
 
     return run
 

@@ -39,26 +39,26 @@ def one_sentence(text: str) -> bool:
         (["audit", "list", "--limit", "-1"], "--limit"),
     ],
 )
-def test_wrong_use_is_one_sentence_that_names_it_and_exit_code_2(gputui, words, named):
-    done = gputui(*words)
+def test_wrong_use_is_one_sentence_that_names_it_and_exit_code_2(here, words, named):
+    done = here(*words)
     assert (done.code, done.out) == (2, "")
     assert one_sentence(done.err), done.err
     assert named in done.err
     verb = 2 if words[0] in {"job", "gpus", "audit"} else 1
-    done = gputui(*words[:verb], "--json", *words[verb:])
+    done = here(*words[:verb], "--json", *words[verb:])
     assert (done.code, done.err) == (2, "")
     assert done.json["error"]["code"] == "bad_input"
     assert named in done.json["error"]["message"]
 
 
-def test_one_document_has_no_end_to_follow(gputui):
-    done = gputui("logs", "3", "--json", "-f")
+def test_one_document_has_no_end_to_follow(here):
+    done = here("logs", "3", "--json", "-f")
     assert done.code == 2
     assert "--follow" in done.json["error"]["message"]
 
 
-def test_json_behind_the_dashes_belongs_to_the_job(gputui):
-    done = gputui("submit", "--bogus", "--", "tool", "--json")
+def test_json_behind_the_dashes_belongs_to_the_job(here):
+    done = here("submit", "--bogus", "--", "tool", "--json")
     assert done.out == ""
     assert one_sentence(done.err)
 
@@ -73,23 +73,23 @@ def test_without_a_daemon_status_and_stop_say_so_and_start_none(gputui, home):
 
 
 @pytest.mark.parametrize("noun", ["gpus", "job", "dataset", "audit", "daemon"])
-def test_every_command_and_verb_explains_itself(gputui, noun):
-    done = gputui(noun, "--help")
+def test_every_command_and_verb_explains_itself(here, noun):
+    done = here(noun, "--help")
     assert done.code == 0
     assert done.err == ""
     assert "Usage: gputui" in done.out
 
 
-def test_the_help_names_every_command(gputui):
-    done = gputui("--help")
+def test_the_help_names_every_command(here):
+    done = here("--help")
     assert done.code == 0
     for word in COMMANDS:
         assert f"  {word} " in done.out
     assert "..." not in done.out.partition("Commands:")[2]
 
 
-def test_a_noun_without_its_verb_shows_the_verbs(gputui):
-    done = gputui("job")
+def test_a_noun_without_its_verb_shows_the_verbs(here):
+    done = here("job")
     assert (done.code, done.out) == (2, "")
     assert "edit" in done.err
 
