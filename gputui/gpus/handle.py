@@ -28,7 +28,10 @@ ONCE_DEADLINE = 10.0
 """The same for a single snapshot: it may have to wait for each GPU to be opened."""
 _PATIENCE = 15.0
 """Seconds a new reader has for its first line: opening a GPU whose persistence mode is off takes a while."""
+_FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
+_MOST_ABANDONED = 3
+"""With so many readers stuck in the driver another one would only join them: it waits until one of them is gone."""
 _NEW_LIBRARY_AFTER = 60.0
 """Seconds after which a reader with a mismatched library is replaced: a process never loads the new one itself."""
 _LINE_LIMIT = 32 << 20
@@ -133,11 +136,11 @@ class Reader:
 
     async def _follow(self) -> None:
         """Start readers one after the other, and take in their lines."""
-        pause = 1.0
+        pause = _FIRST_PAUSE
         while True:
+            began = time.monotonic()
             try:
-                if await self._follow_one():
-                    pause = 1.0
+                await self._follow_one()
             except OSError as error:
                 self._failure = f"The reader process could not be started: {error.strerror or error}."
             except (ValueError, KeyError, TypeError) as error:
@@ -145,11 +148,15 @@ class Reader:
             await self._drop()
             if self._failure or self._silent() > self._deadline:
                 self._emit_stale()
+            if time.monotonic() - began > _LONGEST_PAUSE:  # it worked for a while
+                pause = _FIRST_PAUSE
             await asyncio.sleep(pause)
+            while len(_still_abandoned()) >= _MOST_ABANDONED:  # noqa: ASYNC110 - the kernel tells nobody when
+                await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _follow_one(self) -> bool:
-        """Follow one reader process until it ends or hangs; whether it gave any line."""
+    async def _follow_one(self) -> None:
+        """Follow one reader process until it ends or hangs."""
         ours, theirs = socket.socketpair()
         try:
             self._child = _spawn(theirs, self._spec, self._interval)
@@ -163,22 +170,22 @@ class Reader:
             self.set_holders(self._holders)
         decoder = Decoder()
         began = time.monotonic()
-        patience, gave = max(_PATIENCE, self._deadline), False
+        patience = max(_PATIENCE, self._deadline)
         failure = ""
         while True:
             line = await _next_line(reader, patience)
             if not line:
                 self._failure = failure or ("" if line is None else "The reader process ended unexpectedly.")
-                return gave
+                return
             message = json.loads(line)
             if message["t"] == "snapshot":
-                patience, gave = self._deadline, True
+                patience = self._deadline
                 snapshot = decoder.decode(message)
                 self._heard, self._failure = time.monotonic(), ""
                 self._emit(snapshot)
                 outdated = snapshot.problem is not None and snapshot.problem.code == "version_mismatch"
                 if outdated and self._heard - began > _NEW_LIBRARY_AFTER:
-                    return gave
+                    return
             elif message["t"] == "samples":
                 future = self._waiting.get(message["id"])
                 if future and not future.done():
@@ -316,7 +323,7 @@ def _host_only(problem: Problem) -> Snapshot:
 
 
 def _spawn(link: socket.socket, spec: str | None, interval: float) -> "subprocess.Popen[bytes]":
-    _abandoned[:] = [child for child in _abandoned if child.poll() is None]
+    _still_abandoned()
     command = [sys.executable, "-P", "-m", "gputui.gpus.reader", str(link.fileno()), str(os.getpid()), str(interval)]
     if spec is not None:
         command.append(spec)
@@ -329,6 +336,12 @@ def _spawn(link: socket.socket, spec: str | None, interval: float) -> "subproces
         pass_fds=(link.fileno(),),
         start_new_session=True,
     )
+
+
+def _still_abandoned() -> list["subprocess.Popen[bytes]"]:
+    """Readers that were left behind and are not gone yet."""
+    _abandoned[:] = [child for child in _abandoned if child.poll() is None]
+    return _abandoned
 
 
 def _kill(child: "subprocess.Popen[bytes]") -> None:

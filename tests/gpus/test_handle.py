@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gputui.domain.errors import InputError
+from gputui.gpus import handle
 from gputui.gpus.handle import Reader, read_once
 from gputui.gpus.processes import read_stat
 from gputui.gpus.reading import Holder, Missing
@@ -106,9 +107,9 @@ async def test_a_hung_driver_shows_as_stale_data_and_the_reader_is_replaced(stub
         assert [gpu.uuid for gpu in stale.gpus] == [gpu.uuid for gpu in fresh.gpus]
         assert watched.reader.age() >= 0.6
         assert await watched.reader.memory_samples(stub.uuid(0)) == [Missing.UNKNOWN] * 3
+        await watched.until(lambda _: watched.reader.pid not in (None, first))
         stub.end(hang)
         await watched.until(lambda snapshot: snapshot.problem is None)
-        assert watched.reader.pid != first
         assert read_stat(first) is None
 
 
@@ -118,6 +119,28 @@ async def test_a_driver_that_hangs_from_the_start_still_shows_the_host(stub):
         snapshot = await watched.until(lambda snapshot: snapshot.problem)
         assert (snapshot.problem.code, snapshot.source, snapshot.gpus) == ("hung", "none", ())
         assert snapshot.host.hostname == os.uname().nodename
+
+
+async def test_readers_that_cannot_be_killed_do_not_pile_up(stub, monkeypatch):
+    """In an uninterruptible call even SIGKILL waits: three are left behind, then no other is started."""
+    monkeypatch.setattr(handle, "_kill", lambda child: None)
+    monkeypatch.setattr(handle, "_PATIENCE", 0.1)
+    monkeypatch.setattr(handle, "_FIRST_PAUSE", 0.02)
+    stub.hang()
+    emitted = []
+    try:
+        async with Watched(interval=0.02, deadline=0.1) as watched:
+            await watched.until(lambda _: len(handle._still_abandoned()) == 3)
+            await watched.until(lambda _: emitted.append(watched.reader.pid) or len(emitted) == 20)
+            assert emitted == [None] * 20
+            assert watched.reader.latest.problem.code == "hung"
+            stub.clear_faults()
+            await watched.until(lambda snapshot: snapshot.gpus)
+            monkeypatch.undo()
+    finally:
+        for child in handle._still_abandoned():
+            child.kill()
+            child.wait()
 
 
 async def test_a_reader_that_dies_is_replaced(stub):
