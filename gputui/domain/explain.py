@@ -7,7 +7,7 @@ from datetime import datetime
 from gputui.domain.gpu import GpuState, GpuView
 from gputui.domain.job import Demand, Gate, QueuedJob
 from gputui.domain.placement import Sweep
-from gputui.domain.pool import GpuPool, bits, can_be_reached
+from gputui.domain.pool import GpuPool, bits, can_be_reached, is_short
 from gputui.domain.reason import Reason, Wait, gib, listed
 from gputui.domain.scheduler import Scheduler
 
@@ -109,7 +109,7 @@ class _Explainer:
     def reason(self) -> Reason:
         if not self._demand.gpus:
             return Reason("about to start")
-        reach = self._pool.reach(self._demand)
+        reach = self._pool.waits_for(self._demand)
         if not reach:
             return self._never() or self._out_of_service()
         board = self._sweep.board
@@ -207,13 +207,16 @@ class _Explainer:
         """There would be enough GPUs, were not some of them out of service or held by foreign processes."""
         demand = self._demand
         big = self._big_enough()
-        in_service = sum(1 << bit for bit in bits(big) if can_be_reached(self._pool.gpus[bit], demand.memory))
+        in_service = sum(1 << bit for bit in bits(big) if self._would_do(self._pool.gpus[bit]))
         node = self._best_node(in_service, big)
         have = (in_service & node).bit_count()
         missing = demand.gpus - have
         absent = [self._pool.gpus[bit] for bit in bits(big & node & ~in_service)]
         waits = [self._absence(gpu) for gpu in absent]
         return self._need(missing, have, waits[: max(missing, _NAMED)])
+
+    def _would_do(self, gpu: GpuView) -> bool:
+        return can_be_reached(gpu, self._demand.memory) and not is_short(gpu, self._demand.memory)
 
     def _absence(self, gpu: GpuView) -> Wait:
         name = self._name(gpu)

@@ -113,7 +113,7 @@ class Sweep:
         demand = job.demand
         if not demand.gpus:
             return 0
-        reach = self.board.pool.reach(demand)
+        reach = self.board.pool.waits_for(demand)
         self.held_back = reach != 0
         if not reach:
             return None
@@ -129,4 +129,4 @@ class Sweep:
 
     def closed_to(self, smallest: Demand) -> bool:
         """Tell whether no job of a lane, whose least demand is `smallest`, can start or withhold anything any more."""
-        return not self.board.pool.reach(smallest) & ~self.withheld
+        return not self.board.pool.waits_for(smallest) & ~self.withheld

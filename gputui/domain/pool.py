@@ -70,6 +70,14 @@ def can_be_reached(gpu: GpuView, memory: int) -> bool:
     return gpu.state is not GpuState.FOREIGN and gpu.foreign_memory <= FOREIGN_TOLERANCE
 
 
+def is_short(gpu: GpuView, memory: int) -> bool:
+    """Tell whether no run of ours is on `gpu` and it has less than `memory` free all the same: no end will change that.
+
+    Drivers keep some memory to themselves, and foreign processes more.
+    """
+    return _is_whole(gpu) and (gpu.memory_free or 0) < memory
+
+
 class GpuPool:
     """All GPUs known, with their sets kept up to date."""
 
@@ -172,6 +180,15 @@ class GpuPool:
             found = self._reach[demand] = self._find_reach(demand)
         return found[1]
 
+    def waits_for(self, demand: Demand) -> int:
+        """Return the part of `reach` that ends of our runs can open to `demand`, or that is open to it now."""
+        mask = self.reach(demand)
+        if demand.memory and (open_now := mask & self.whole):
+            short = open_now & ~self.free_at_least(demand.memory)
+            if short:
+                return self._with_enough(mask & ~short, demand.gpus)
+        return mask
+
     def free_at_least(self, memory: int) -> int:
         """Return the GPUs open to an unshared run that have `memory` bytes free now."""
         if self._free is None:
@@ -183,9 +200,13 @@ class GpuPool:
             self._group()
         each = self.of_types(demand.types)
         each &= self._potential.at_least(demand.memory) if demand.memory else self._clean_reach
-        if demand.gpus <= 1:
-            return each, each
-        return each, sum(here for node in self.nodes if (here := each & node).bit_count() >= demand.gpus)
+        return each, self._with_enough(each, demand.gpus)
+
+    def _with_enough(self, mask: int, gpus: int) -> int:
+        """The GPUs of `mask` on nodes that have enough of them."""
+        if gpus <= 1:
+            return mask
+        return sum(here for node in self.nodes if (here := mask & node).bit_count() >= gpus)
 
     def _update_reaches(self, one: int, gpu: GpuView) -> None:
         """Keep what was found true now that one GPU changed, instead of finding it all again."""
@@ -237,9 +258,8 @@ class GpuPool:
 
     def _set_bit(self, bit: int, gpu: GpuView) -> None:
         one = 1 << bit
-        empty = gpu.schedulable and not gpu.shared_runs
-        free = empty and gpu.state is GpuState.FREE
-        whole = (free or (empty and gpu.state is GpuState.FOREIGN)) and gpu.memory_free is not None
+        free = gpu.schedulable and not gpu.shared_runs and gpu.state is GpuState.FREE
+        whole = _is_whole(gpu)
         sharing = (
             gpu.schedulable
             and gpu.shared_runs > 0
@@ -251,6 +271,12 @@ class GpuPool:
         self.shared = _put(self.shared, one, whole or sharing)
         self.spotless = _put(self.spotless, one, not gpu.foreign_memory and gpu.state is not GpuState.FOREIGN)
         self.sharing = _put(self.sharing, one, gpu.shared_runs > 0)
+
+
+def _is_whole(gpu: GpuView) -> bool:
+    if not gpu.schedulable or gpu.shared_runs or gpu.memory_free is None:
+        return False
+    return gpu.state is GpuState.FREE or gpu.state is GpuState.FOREIGN
 
 
 def _put(mask: int, one: int, on: bool) -> int:

@@ -1,7 +1,7 @@
 """The scheduler's memory and its pass: which waiting jobs start now, on which GPUs, and which of them block others.
 
 The rule of a pass, job by job in queue order: a job starts on GPUs that fit now; if it cannot, every GPU it could run
-on once runs of ours leave is withheld from the jobs behind it; if there are not enough such GPUs at all, it holds back
+on once runs of ours end is withheld from the jobs behind it; if there are not enough such GPUs at all, it holds back
 nobody. Lanes and sets of bits only make that rule fast.
 """
 
@@ -209,7 +209,10 @@ class Scheduler:
             chosen = sweep.visit(job)
             yield job, at, chosen
             depth += 1
-            if depth < len(lane.entries) and (chosen is not None or not sweep.closed_to(lane.smallest)):
+            # a job that could not start leaves nothing for those behind it that want as much memory or more
+            if depth < len(lane.entries) and (
+                chosen is not None or (job.demand.memory > lane.smallest.memory and not sweep.closed_to(lane.smallest))
+            ):
                 heapreplace(heads, (lane.entries[depth], at, depth))
             else:
                 heappop(heads)

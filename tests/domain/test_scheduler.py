@@ -180,6 +180,13 @@ def test_a_head_whose_gpus_are_cordoned_blocks_nobody_until_they_are_back() -> N
     assert world.plan().starts == ()
 
 
+def test_a_job_that_wants_what_the_driver_keeps_to_itself_blocks_nobody() -> None:
+    """A GPU of 80 GiB whose driver takes half of one: a job for 79.8 GiB would wait for ever."""
+    greedy = job(1, demand=Demand(1, memory=80 * GIB - GIB // 5))
+    world = scheduler([greedy, job(2)], [gpu("G0")])
+    assert world.plan().starts == (Start(2, ("G0",)),)
+
+
 def test_sharing_runs_fill_a_gpu_up_to_its_memory_and_no_further() -> None:
     half = Demand(1, memory=35 * GIB, share=True)
     world = scheduler([job(1, demand=half), job(2, demand=half), job(3, demand=half)], [gpu("G0")])

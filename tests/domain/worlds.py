@@ -139,6 +139,9 @@ def would_do(view: GpuView, demand: Demand) -> bool:
     if not view.schedulable or view.state in {GpuState.LOST, GpuState.UNKNOWN, GpuState.QUARANTINED}:
         return False
     if demand.memory:
+        ours = view.shared_runs or view.state not in {GpuState.FREE, GpuState.FOREIGN}
+        if not ours and view.memory_free is not None and view.memory_free < demand.memory:
+            return False
         return view.memory_total - view.foreign_memory >= demand.memory
     return view.state is not GpuState.FOREIGN and view.foreign_memory <= GIB
 
