@@ -117,9 +117,10 @@ def measure(jobs: int, gpus: int, lanes: int, events: int, distinct_memory: bool
         scheduler.position(number)
     position = (time.perf_counter() - began) / 1000
     seconds = {
-        "build": build, "full_pass": full_pass, "idle_pass": idle_pass, "event_p50": statistics.median(times),
-        "event_p95": statistics.quantiles(times, n=20)[-1], "event_max": max(times),
-        "event_cpu_p50": statistics.median(cpu), "event_cpu_p95": statistics.quantiles(cpu, n=20)[-1], "submit": submit, "position": position,
+        "build": build, "full_pass": full_pass, "idle_pass": idle_pass,
+        "event_p50": statistics.median(times), "event_p95": statistics.quantiles(times, n=20)[-1],
+        "event_max": max(times), "event_cpu_p50": statistics.median(cpu),
+        "event_cpu_p95": statistics.quantiles(cpu, n=20)[-1], "submit": submit, "position": position,
     }  # fmt: skip
     return {"started": float(started)} | {f"{name}_ms": round(value * 1000, 4) for name, value in seconds.items()}
 
