@@ -1,16 +1,16 @@
 """The daemon itself: what it says of itself, and its end."""
 
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import APIRouter, Request
 
 from gputui.daemon.access import Act
 from gputui.daemon.context import Caller
 from gputui.daemon.routes.http import Reply, admit
+from gputui.protocol import ActReply, DaemonStatus
 
 
-def router(status: Callable[[Caller], dict[str, Any]], stop: Callable[[Caller], dict[str, Any]]) -> APIRouter:
+def router(status: Callable[[Caller], DaemonStatus], stop: Callable[[Caller], ActReply]) -> APIRouter:
     """GET /status, POST /daemon/stop."""
     routes = APIRouter()
 

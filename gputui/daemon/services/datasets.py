@@ -54,11 +54,13 @@ class Watched:
     """When the next glance is due: marker and topmost folder only."""
     glance: tuple[object, ...] | None = None
     stored_at: float = float("-inf")
+    wanted: bool = False
+    """Whether jobs waited for it when it was last considered."""
     looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Datasets:
-    """The service. `run` looks at what is due for as long as the daemon lives."""
+    """The service. Between `open` and `close` it looks at each dataset whenever that is due."""
 
     def __init__(self, ctx: Context, prober: Prober | None = None) -> None:
         self._ctx = ctx
@@ -66,17 +68,20 @@ class Datasets:
         self._watched: dict[str, Watched] = {}
         self._due = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Take in the datasets of the store. Each counts as unknown until it has been looked at again."""
         for row in await self._ctx.read(table.all_datasets):
             self._watch(row)
+        self._watching = asyncio.create_task(self._watch_all())
 
     async def close(self) -> None:
         """End the looks under way and the prober."""
-        for look in self._tasks:
-            look.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        tasks = [*self._tasks, *([self._watching] if self._watching else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._prober.close()
 
     # --- Acts -------------------------------------------------------------------------------------------------------
@@ -146,26 +151,31 @@ class Datasets:
 
     # --- The watch --------------------------------------------------------------------------------------------------
 
-    def wake(self) -> None:
-        """Jobs began to wait for something: look at what they need."""
-        self._due.set()
-
-    async def run(self) -> None:
+    async def _watch_all(self) -> None:
         """Begin each look when it is due, for ever."""
         while True:
             self._due.clear()
             now = self._ctx.clock.monotonic()
-            nearest = now + self._ctx.settings.probe_fast
-            for watched in self._watched.values():
-                if not watched.looking.locked():
-                    whole = now >= watched.whole_at
-                    if whole or (now >= watched.quick_at and self._needed(watched)):
-                        self._begin(watched, quick=not whole)
-                    else:
-                        nearest = min(nearest, watched.whole_at)
+            pause = self._begin_due(now) - now
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.01, nearest - now)):
+                async with asyncio.timeout(max(0.01, pause)):
                     await self._due.wait()
+
+    def _begin_due(self, now: float) -> float:
+        """Begin what is due; when to come back."""
+        nearest = now + self._ctx.settings.probe_fast
+        for watched in self._watched.values():
+            before, watched.wanted = watched.wanted, self._needed(watched)
+            if watched.wanted and not before:
+                watched.whole_at = now
+            if watched.looking.locked():
+                continue
+            whole = now >= watched.whole_at
+            if whole or (watched.wanted and now >= watched.quick_at):
+                self._begin(watched, quick=not whole)
+            else:
+                nearest = min(nearest, watched.whole_at)
+        return nearest
 
     def _begin(self, watched: Watched, *, quick: bool) -> "asyncio.Task[None]":
         look = asyncio.create_task(self._look(watched, quick=quick), name=f"look at {watched.name}")
@@ -181,17 +191,17 @@ class Datasets:
     async def _look(self, watched: Watched, *, quick: bool) -> None:
         async with watched.looking:
             settings = self._ctx.settings
+            whole_at = watched.whole_at
+            # should this fail, it is tried again, though not at once
+            watched.quick_at = watched.whole_at = self._ctx.clock.monotonic() + settings.probe_slow
             if quick:
-                seen = await self._prober.look(
-                    looks.request(watched.location, watched.expectation, quick=True), settings.probe_deadline
-                )
+                seen = await self._ask(watched, quick=True)
+                watched.whole_at = whole_at
                 watched.quick_at = self._ctx.clock.monotonic() + settings.probe_fast
                 if looks.glance(seen) == watched.glance:
                     return
             began = self._ctx.clock.monotonic()
-            seen = await self._prober.look(
-                looks.request(watched.location, watched.expectation, quick=False), settings.probe_deadline
-            )
+            seen = await self._ask(watched, quick=False)
             now = self._ctx.clock.monotonic()
             self._ctx.warn("probe", looks.stuck(self._prober.stuck))
             watched.glance = looks.glance(seen)
