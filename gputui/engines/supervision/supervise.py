@@ -197,11 +197,6 @@ class Supervision:
         os.close(plan.report)
         if plan.output is not None:
             os.close(plan.output)
-        if self.cgroup and not cgroup.make(self.cgroup):
-            self.cgroup = None
-        elif self.cgroup and not cgroup.move(self.cgroup, self.top):
-            cgroup.remove(self.cgroup)
-            self.cgroup = None
         faults.step("forked")
 
     def _open_gate(self) -> None:
@@ -220,7 +215,7 @@ class Supervision:
     # following the job
 
     def _follow(self) -> int:
-        self.ending = tree.Ending(self.top, self.cgroup)
+        self.ending = tree.Ending(self.top)
         poll = select.poll()
         poll.register(self.waker, select.POLLIN)
         poll.register(self.report, select.POLLIN)
@@ -275,6 +270,15 @@ class Supervision:
             faults.step("executed")
             with contextlib.suppress(OSError):  # only a hint for the daemon
                 records.touch(f"{self.dir}/began")
+            self._enter_cgroup()
+
+    def _enter_cgroup(self) -> None:
+        """After exec: to move a process takes milliseconds. A child that slips by is still a descendant."""
+        if self.cgroup and cgroup.make(self.cgroup):
+            if cgroup.move(self.cgroup, self.top):
+                self.ending.use_cgroup(self.cgroup)
+            else:
+                cgroup.remove(self.cgroup)
 
     def _obey(self) -> None:
         caught, self.caught = self.caught, set()

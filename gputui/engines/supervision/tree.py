@@ -21,9 +21,9 @@ EAGER_ROUNDS = 250
 class Ending:
     """When the processes of one run are to be signalled; `act` does it."""
 
-    def __init__(self, top: int, group: str | None) -> None:
+    def __init__(self, top: int) -> None:
         self._top: int | None = top
-        self._cgroup = group
+        self._cgroup: str | None = None
         self._term_at: float | None = None
         self._kill_at: float | None = None
         self._rounds = 0
@@ -38,6 +38,10 @@ class Ending:
                     os.killpg(self._top, signal.SIGTERM)
                     os.killpg(self._top, signal.SIGCONT)  # a stopped process would sleep through it
         self._kill_by(time.monotonic() + max(grace, 0.0))
+
+    def use_cgroup(self, path: str) -> None:
+        """Most of the run's processes are in this cgroup."""
+        self._cgroup = path
 
     def top_ended(self) -> None:
         """The top process was reaped: its number may belong to somebody else from now on."""
@@ -56,7 +60,7 @@ class Ending:
             procs.signal_descendants(os.getpid(), signal.SIGTERM)
             self._kill_by(now + LINGER_S)
         if self._kill_at is not None and now >= self._kill_at:
-            # the walk also finds, in the second round, what had been moved out of the cgroup
+            # the walk of the second round finds what is not in the cgroup
             if self._cgroup is None or not cgroup.kill(self._cgroup) or self._rounds:
                 procs.signal_descendants(os.getpid(), signal.SIGKILL)
             self._rounds += 1
