@@ -64,7 +64,7 @@ class Core:
         self.loop = Loop(self.ctx, self.services)
         await self.loop.open()
         await self.reader.start()
-        assert await self.reader.first(20), "no reading"
+        await self.until(lambda: any(entry.reading for entry in self.ctx.memory.gpus))
 
     def _take(self, snapshot: Snapshot) -> None:
         self.services.gpus.take(snapshot)

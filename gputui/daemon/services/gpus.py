@@ -126,6 +126,7 @@ class Gpus:
             if why != entry.locked:
                 entry.locked = why
                 memory.refresh_gpu(entry, now)
+                self._ctx.wake.set()
         return found
 
     def tell_holders(self) -> None:
