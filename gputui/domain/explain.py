@@ -157,7 +157,7 @@ class _Explainer:
         name = self._name(gpu)
         memory = self._demand.memory
         if gpu.state is GpuState.RELEASING:
-            return _Obstacle("gpus", f"{name} is being released" + (f": {gpu.why}" if gpu.why else ""))
+            return _Obstacle("gpus", f"{name} {gpu.why or 'is being released'}")
         if gpu.state is GpuState.BUSY and not (self._demand.share and gpu.shared_runs):
             if not holders:
                 return _Obstacle("gpus", f"{name} is busy")
@@ -222,8 +222,11 @@ class _Explainer:
         name = self._name(gpu)
         if not gpu.schedulable or gpu.state in {GpuState.LOST, GpuState.UNKNOWN, GpuState.QUARANTINED}:
             bad = gpu.state in {GpuState.LOST, GpuState.UNKNOWN, GpuState.QUARANTINED}
-            why = gpu.why or f"is {gpu.state if bad else 'out of service'}"
-            return Wait("cordon" if why.startswith(("cordoned", "drain")) else "gpus", f"{name} {why}")
+            if not gpu.why:
+                return Wait("gpus", f"{name} is {gpu.state if bad else 'out of service'}")
+            if gpu.why.startswith(("cordoned", "drained")):
+                return Wait("cordon", f"{name} {gpu.why}")
+            return Wait("gpus", f"{name}: {gpu.why}")
         if self._demand.memory:
             free = gpu.memory_free if gpu.memory_free is not None else 0
             short = self._short_of_memory(gpu, free, self._demand.memory)

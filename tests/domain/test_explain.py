@@ -121,6 +121,14 @@ def test_a_cordon_is_named_with_its_reason() -> None:
     )
 
 
+def test_a_lost_gpu_and_one_being_released_are_named_with_their_reason() -> None:
+    lost = gpu("G0", state=GpuState.LOST, schedulable=False, why="Xid 79")
+    assert explain(scheduler([job(1)], [lost]), 1, Facts(NAMES)).sentence == "1 GPU: GPU 0: Xid 79"
+    assert explain(scheduler([job(1)], [replace(lost, why="")]), 1, Facts(NAMES)).sentence == "1 GPU: GPU 0 is lost"
+    releasing = gpu("G0", state=GpuState.RELEASING, why="releasing 3s")
+    assert explain(scheduler([job(1)], [releasing]), 1, Facts(NAMES)).sentence == "1 GPU: GPU 0 releasing 3s"
+
+
 def test_no_gpu_at_all() -> None:
     assert explain(scheduler([job(1)]), 1, Facts()).sentence == "never fits: this host has no GPUs"
 
