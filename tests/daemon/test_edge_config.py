@@ -63,9 +63,8 @@ def test_the_address_of_a_database_is_never_repeated() -> None:
 
 def test_bad_settings_end_the_daemon_with_code_2_and_a_sentence() -> None:
     settings_file('log_cap = "much"')
-    done = subprocess.run(
-        [sys.executable, "-m", "gputui.daemon"], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    program = [sys.executable, "-m", "gputui.daemon"]
+    done = subprocess.run(program, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "log_cap is 'much': write a size such as 40GiB or 512M\n"
 

@@ -22,7 +22,8 @@ class Daemon:
         self.folder = folder
         self.state = folder / "state"
         self.socket = folder / "d.sock"
-        self.env = {**environment(), "GPUTUI_SIMULATED_GPUS": gpus, **(env or {})}
+        outside = {name: value for name, value in environment().items() if not name.startswith("GPUTUI_")}
+        self.env = {**outside, "GPUTUI_SIMULATED_GPUS": gpus, **(env or {})}
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, *options: str, check: bool = True) -> subprocess.Popen[str]:
