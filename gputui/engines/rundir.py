@@ -89,8 +89,10 @@ class RunDir:
         """Whether nothing more will be written: it ended, was lost, was revoked or is forgotten."""
         if self._has("exit") or self._has("revoked") or not self._has("spec.json"):
             return True
+        if not self._has("pid"):
+            return False  # and its lock stays untouched: whoever starts or revokes it must not find it taken
         with self.locked() as free:
-            return free and self._has("pid")
+            return free
 
     def supervisor(self) -> Process | None:
         return _process(records.load(str(self.path / "claim")))

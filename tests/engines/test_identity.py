@@ -81,6 +81,6 @@ def test_a_zombie_is_dead() -> None:
 
 
 def test_a_name_with_brackets_and_spaces_is_read_over() -> None:
-    fields = " ".join(["S", "7", "8", "9", *map(str, range(7, 60))])
+    fields = " ".join(["S", "7", "0", "0", "0", "0", "9", *map(str, range(10, 60))])
     found = procs.Stat(f"42 (a) b (c)) {fields}".encode())
-    assert (found.state, found.ppid, found.session, found.start_time) == (b"S", 7, 9, 22)
+    assert (found.state, found.ppid, found.flags, found.start_time) == (b"S", 7, 9, 22)

@@ -16,14 +16,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Stat:
     """The few fields of `/proc/PID/stat` that matter here."""
 
-    __slots__ = ("flags", "ppid", "session", "start_time", "state")
+    __slots__ = ("flags", "ppid", "start_time", "state")
 
     def __init__(self, text: bytes) -> None:
         # the name (second field) may hold spaces and brackets, so count from its closing bracket
         fields = text[text.rindex(b")") + 2 :].split()
         self.state = fields[0]
         self.ppid = int(fields[1])
-        self.session = int(fields[3])
         self.flags = int(fields[6])
         self.start_time = int(fields[19])
 

@@ -116,6 +116,8 @@ class Supervision:
     def _read_spec(self) -> records.Record:
         if os.path.exists(f"{self.dir}/revoked"):
             raise NotBegun("it was revoked before it began")
+        if os.path.exists(f"{self.dir}/claim") or not os.path.exists(f"{self.dir}/spec.json"):
+            raise NotBegun("")  # a rival had it, or it is forgotten already
         spec = records.load(f"{self.dir}/spec.json")
         if spec is None or spec.get("layout") != records.LAYOUT:
             raise NotBegun("its description cannot be read")
