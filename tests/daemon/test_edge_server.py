@@ -44,7 +44,7 @@ def application(stream_for_ever: asyncio.Event) -> FastAPI:
 
     @app.post("/lines")
     async def lines(request: Request) -> Reply:
-        return Reply({"lines": [line async for line in http.json_lines(request)]})
+        return Reply({"lines": [line async for lines in http.json_lines(request) for line in lines]})
 
     @app.get("/refuse")
     async def refuse() -> Reply:

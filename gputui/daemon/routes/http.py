@@ -106,13 +106,16 @@ async def json_body(request: Request) -> Any:
 def parse_json(text: bytes, where: str) -> Any:
     """JSON within bounds of depth too. Raises `InputError`."""
     try:
-        return json.loads(text, parse_constant=_not_a_number)
+        return _STRICT.decode(text.decode("utf-8"))
     except (ValueError, RecursionError):
         raise InputError(where, text[:100].decode("utf-8", "replace"), "send JSON") from None
 
 
 def _not_a_number(name: str) -> None:
     raise ValueError(name)
+
+
+_STRICT = json.JSONDecoder(parse_constant=_not_a_number)
 
 
 def validated(model: type[B], value: object) -> B:
@@ -133,22 +136,19 @@ def validated(model: type[B], value: object) -> B:
         raise InputError(field, first["input"], message[:1].lower() + message[1:]) from None
 
 
-async def json_lines(request: Request) -> AsyncIterator[Any]:
-    """The values of a streamed body, one a line; a line may have 1 MiB."""
-    pending = bytearray()
+async def json_lines(request: Request) -> AsyncIterator[list[Any]]:
+    """The values of a streamed body, one a line, as many at a time as have arrived; a line may have 1 MiB."""
+    pending = b""
     number = 0
     async for part in request.stream():
-        pending += part
-        *lines, rest = pending.split(b"\n")
-        pending = bytearray(rest)
-        for line in lines:
-            number += 1
-            if line.strip():
-                yield _parsed_line(bytes(line), number)
+        *lines, pending = (pending + part).split(b"\n")
         if len(pending) > LARGEST_LINE:
-            raise TooLarge(f"line {number + 1}", LARGEST_LINE)
+            raise TooLarge(f"line {number + len(lines) + 1}", LARGEST_LINE)
+        if lines:
+            yield [_parsed_line(line, at) for at, line in enumerate(lines, number + 1) if line.strip()]
+            number += len(lines)
     if pending.strip():
-        yield _parsed_line(bytes(pending), number + 1)
+        yield [_parsed_line(pending, number + 1)]
 
 
 def _parsed_line(line: bytes, number: int) -> Any:

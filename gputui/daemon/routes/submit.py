@@ -48,15 +48,17 @@ def router(submit: Submit) -> APIRouter:
         batch = None
         piece: list[dict[str, object]] = []
         count = 0
-        async for value in json_lines(request):
+        async for values in json_lines(request):
             if batch is None:
-                common = validated(CommonBody, value)
+                if not values:  # blank lines
+                    continue
+                common = validated(CommonBody, values.pop(0))
                 batch = submit.batch(caller, common.cwd, common.env)
-                continue
-            count += 1
-            if not isinstance(value, dict):
-                raise InputError(f"job {count}", value, "write a JSON object on each line")
-            piece.append(value)
+            for value in values:
+                count += 1
+                if not isinstance(value, dict):
+                    raise InputError(f"job {count}", value, "write a JSON object on each line")
+                piece.append(value)
             if len(piece) >= PIECE:
                 await batch.add(piece)
                 piece = []
