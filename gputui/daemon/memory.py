@@ -64,6 +64,13 @@ class ActiveRun:
     """The engine has its spec: it can be stopped."""
     duration: float | None = None
     """The owner's estimate."""
+    over: bool = False
+    """Its end was told and is about to be committed: it has no process any more."""
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether the engine may be asked for its processes."""
+        return self.launched and not self.over
 
 
 @dataclass(frozen=True, slots=True)

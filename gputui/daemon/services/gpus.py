@@ -136,7 +136,7 @@ class Gpus:
         holders: dict[str, tuple[Holder, ...]] = {}
         for entry in self._ctx.memory.gpus:
             for run in entry.runs.values():
-                pids = self._ctx.engine.pids(run.run_id) if run.launched else ()
+                pids = self._ctx.engine.pids(run.run_id) if run.has_processes else ()
                 if pids and entry.reading is not None:
                     total = entry.reading.memory_total
                     assumed = int(total * UNDECLARED_SHARE) if isinstance(total, int) else 0

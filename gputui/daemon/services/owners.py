@@ -72,7 +72,7 @@ class Owners:
             self._pids = {
                 pid: run.run_id
                 for run in self._ctx.memory.runs.values()
-                if run.gpu_uuids and run.launched
+                if run.gpu_uuids and run.has_processes
                 for pid in engine.pids(run.run_id)
             }
         return self._pids

@@ -2,24 +2,21 @@
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
 
 from sqlmodel import Session
 
 from gputui.daemon.context import DAEMON, Caller, Context, StoreUnavailable
 from gputui.daemon.memory import ActiveRun, note_of
+from gputui.daemon.services import run_records
 from gputui.daemon.services.changes import Changes
 from gputui.daemon.services.gpus import Gpus
 from gputui.daemon.services.launch import checkpoint_dir, run_spec
-from gputui.daemon.services.outcome import Intent, Outcome, Past, decide
+from gputui.daemon.services.outcome import Intent, Outcome
 from gputui.daemon.services.release import Releases, baseline
-from gputui.domain.job import Demand
-from gputui.domain.lifecycle import ENDED, WAITING, JobState
+from gputui.domain.lifecycle import WAITING, JobState
 from gputui.domain.scheduler import Start
 from gputui.engines.engine import Began, EndReason, Found, RunEnd, RunSpec
 from gputui.store import audit, environments, jobs, runs
@@ -102,7 +99,7 @@ class Runs:
             ]
 
         for run, job, spec in await ctx.write(work):
-            active = _active(job, run, ctx.clock.monotonic())
+            active = run_records.active_run(job, run, ctx.clock.monotonic())
             ctx.memory.activate(active, note_of(job))
             self._refresh(active)
             self._spawn(self._launch(active, spec))
@@ -150,6 +147,8 @@ class Runs:
     def on_end(self, run_id: str, end: RunEnd) -> None:
         """A run is over; told once, and kept until it is committed."""
         self._ends.setdefault(run_id, end)
+        if (run := self._ctx.memory.runs.get(run_id)) is not None:
+            run.over = True
         self._news.set()
 
     def open(self) -> None:
@@ -190,8 +189,10 @@ class Runs:
 
         def work(session: Session) -> tuple[dict[int, Job], list[_Settled]]:
             for run_id, began in begun.items():
-                self._store_began(session, memory.runs[run_id], began, final=run_id in ends)
-            outcomes = [(run_id, self._store_end(session, memory.runs[run_id], end)) for run_id, end in ends.items()]
+                run_records.store_began(session, memory.runs[run_id], began, at, final=run_id in ends)
+            outcomes = [
+                (run_id, run_records.store_end(session, memory.runs[run_id], end, at)) for run_id, end in ends.items()
+            ]
             concerned = [memory.runs[run_id].job_id for run_id in (*only_begun, *ends)]
             rows, inputs = jobs.get_many(session, concerned), jobs.datasets_of(session, concerned)
             settled = []
@@ -221,52 +222,17 @@ class Runs:
         self._gpus.tell_holders()
         ctx.wake.set()
 
-    def _store_began(self, session: Session, run: ActiveRun, began: Began, *, final: bool) -> None:
-        started = self._ctx.clock.now() - timedelta(seconds=_age(began.start_time))
-        runs.update_run(
-            session, run.run_id, pid=began.pid, start_time=began.start_time, boot_id=began.boot_id, started_at=started,
-            **({} if run.intent else {"state": RunState.RUNNING}),
-        )  # fmt: skip
-        columns: dict[str, Any] = {} if run.intent or final else {"state": JobState.RUNNING}
-        jobs.update_job(session, run.job_id, None, started_at=started, **columns)
-
     def _apply_began(self, run: ActiveRun, began: Began, job: Job) -> None:
         run.launched = True
         run.started_at = job.started_at
-        run.began_at = self._ctx.clock.monotonic() - _age(began.start_time)
+        run.began_at = self._ctx.clock.monotonic() - run_records.age(began.start_time)
         self._replace_note(job)
-
-    def _store_end(self, session: Session, run: ActiveRun, end: RunEnd) -> Outcome:
-        past = [
-            Past(one.end_reason or "", one.exit_code, one.signal, _lasted(one))
-            for one in runs.runs_of(session, run.job_id)
-            if one.attempt < run.attempt
-        ]
-        job = jobs.get(session, run.job_id)
-        outcome = decide(end, run.intent, job.retries, past)
-        at = end.ended_at or self._ctx.clock.now()
-        started = end.started_at or run.started_at
-        runs.update_run(
-            session, run.run_id, state=RunState.ENDED, ended_at=at, exit_code=end.exit_code, signal=end.signal,
-            end_reason=outcome.end_reason, error=end.error or end.log_error,
-            **({} if started is None else {"started_at": started}),
-            **({} if self._holds_gpus(run, end) else {"released_at": at}),
-        )  # fmt: skip
-        over = outcome.state in ENDED
-        delay = timedelta(seconds=outcome.delay)
-        jobs.update_job(
-            session, run.job_id, state=outcome.state, end_reason=outcome.sentence, exit_code=end.exit_code,
-            ended_at=at if over else None, started_at=started if over else None, holds=outcome.holds,
-            hold_reason=outcome.sentence if outcome.holds else "",
-            not_before=self._ctx.clock.now() + delay if outcome.delay else None,
-        )  # fmt: skip
-        return outcome
 
     def _apply_end(self, one: _Settled) -> None:
         ctx, run = self._ctx, one.run
         end = self._ends[run.run_id]
         now = ctx.clock.monotonic()
-        ctx.memory.retire(run, now if self._holds_gpus(run, end) else None)
+        ctx.memory.retire(run, now if run_records.holds_gpus(run, end) else None)
         if one.outcome.delay:
             ctx.memory.backoff[run.job_id] = now + one.outcome.delay
         self._changes.take_in(one.job, one.datasets)
@@ -274,14 +240,10 @@ class Runs:
         if one.job.state not in WAITING:
             ctx.memory.finished()
         lost = end.reason is EndReason.LOST
-        if self._holds_gpus(run, end):
+        if run_records.holds_gpus(run, end):
             self._releases.begin(run, look_for_processes=lost)
         if not lost:  # what it left behind is still found through its directory
             self._spawn(self._forget(run.run_id))
-
-    def _holds_gpus(self, run: ActiveRun, end: RunEnd) -> bool:
-        """Whether its GPUs must be proven free: not when it has none, or never executed anything."""
-        return bool(run.gpu_uuids) and end.reason not in {EndReason.REVOKED, EndReason.NOEXEC}
 
     async def _forget(self, run_id: str) -> None:
         try:
@@ -357,12 +319,12 @@ class Runs:
             return [(run, rows[run.job_id]) for run in found]
 
         for row, job in await ctx.read(load):
-            run = _active(job, row, ctx.clock.monotonic())
+            run = run_records.active_run(job, row, ctx.clock.monotonic())
             if row.state is RunState.ENDED:
                 self._releases.resume(run)
                 continue
             if row.start_time is not None:
-                run.began_at = ctx.clock.monotonic() - _age(row.start_time)
+                run.began_at = ctx.clock.monotonic() - run_records.age(row.start_time)
             if row.state is RunState.STOPPING:
                 run.intent = Intent(str(row.end_reason))
             ctx.memory.activate(run, note_of(job))
@@ -390,34 +352,3 @@ class Runs:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _active(job: Job, run: Run, monotonic: float) -> ActiveRun:
-    return ActiveRun(
-        run_id=run.run_id,
-        job_id=job.id,
-        attempt=run.attempt,
-        gpu_uuids=run.gpu_uuids,
-        demand=Demand(job.gpus, frozenset(job.gpu_types), job.gpu_memory, job.share),
-        grace=job.grace,
-        time_limit=job.time_limit,
-        interactive=job.interactive,
-        granted_at=run.granted_at,
-        granted_mono=monotonic,
-        memory_at_grant=run.memory_at_grant,
-        started_at=run.started_at,
-        duration=job.duration,
-    )
-
-
-def _lasted(run: Run) -> float | None:
-    if run.started_at is None or run.ended_at is None:
-        return None
-    return max(0.0, (run.ended_at - run.started_at).total_seconds())
-
-
-def _age(start_time: int) -> float:
-    """Seconds since a process started, by the clock its start time is on."""
-    import os
-
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start_time / os.sysconf("SC_CLK_TCK"))
