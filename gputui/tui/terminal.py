@@ -25,6 +25,8 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
+        # the first frame, drawn before any size event, would go by what Rich makes of TERM and COLUMNS
+        self._size = self._size or window_size(self.fileno)
         self._stopping = False
 
     def _get_terminal_size(self) -> tuple[int, int]:

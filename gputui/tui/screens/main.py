@@ -18,6 +18,7 @@ from gputui.tui.capslock import Burst
 from gputui.tui.feed import Feed
 from gputui.tui.keymap import BY_ID, Where
 from gputui.tui.screens import layout, looking
+from gputui.tui.spans import NarrowCompositor
 from gputui.tui.text import clean, duration, fit
 from gputui.tui.theme import Look
 from gputui.tui.widgets import detail, footer, host_line
@@ -44,6 +45,7 @@ class MainScreen(Screen[None]):
         self, backend: Backend, look: Look, *, readonly: bool, monitor: bool, clock: Callable[[], datetime]
     ) -> None:
         super().__init__()
+        self._compositor = NarrowCompositor()
         self.backend = backend
         self.look = look
         self.readonly = readonly

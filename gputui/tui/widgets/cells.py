@@ -1,6 +1,6 @@
 """A row of a table as cells of a fixed width, and columns that give way in a fixed order when room is short."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.segment import Segment
@@ -93,3 +93,27 @@ def join(cells: Sequence[Sequence[Segment]], lead: str, width: int, over: Style 
         # 16 colours: no background leaves all the others readable
         return Strip([Segment(part, over) for part, _, _ in strip], width)
     return Strip([Segment(part, (style or Style.null()) + over) for part, style, _ in strip], width)
+
+
+def changes(old: Strip | None, new: Strip) -> list[tuple[int, int]]:
+    """Where `new` looks different from what is on screen: (from, to) in cells. Only this crosses a slow line again."""
+    if old is None or old.cell_length != new.cell_length:
+        return [(0, new.cell_length)]
+    before = set(_placed(old))
+    spans: list[tuple[int, int]] = []
+    for at, segment in _placed(new):
+        if (at, segment) in before:
+            continue
+        end = at + segment.cell_length
+        if spans and spans[-1][1] == at:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((at, end))
+    return spans
+
+
+def _placed(strip: Strip) -> Iterator[tuple[int, Segment]]:
+    at = 0
+    for segment in strip:
+        yield at, segment
+        at += segment.cell_length

@@ -5,7 +5,6 @@ from datetime import datetime
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region
 from textual.strip import Strip
 
 from gputui.protocol import GpuRow
@@ -90,9 +89,8 @@ class GpuTable(LineTable):
             self.scroll_into_view()
             self.refresh()
             return
-        for index, (old, new) in enumerate(zip(before, self.gpus, strict=True)):
-            if old != new:
-                self.refresh_row(index)
+        for index in range(self.top, min(self.count, self.top + self.page)):
+            self.refresh_row(index)
 
     # --- drawing
 
@@ -122,12 +120,8 @@ class GpuTable(LineTable):
         ]
         return Strip.join(halves)
 
-    def refresh_row(self, index: int) -> None:
-        if self.doubled:
-            line = (index - self.top) % self._lines
-            self.refresh(Region(0, line + self.head, self.size.width, 1))
-        else:
-            super().refresh_row(index)
+    def y_of(self, index: int) -> int:
+        return (index - self.top) % self._lines + self.head if self.doubled else super().y_of(index)
 
     def nothing(self, line: int, width: int) -> Strip:
         if self.gpus or not 0 <= line < len(self.problem):

@@ -10,6 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputui.tui.theme import Look
+from gputui.tui.widgets.cells import changes
 
 
 class LineTable(Widget, can_focus=True):
@@ -37,6 +38,8 @@ class LineTable(Widget, can_focus=True):
         self.top = 0
         """Index of the first row on screen."""
         self.headed = True
+        self._drawn: dict[int, Strip] = {}
+        """Line → what is on screen there."""
 
     # --- what subclasses say
 
@@ -76,8 +79,9 @@ class LineTable(Widget, can_focus=True):
         return max(1, self.size.height - self.head)
 
     def render_line(self, y: int) -> Strip:
+        strip = self._drawn[y] = self.line(y)
         # what a cell leaves open has the colours of the widget
-        return self.line(y).apply_style(self.rich_style)
+        return strip.apply_style(self.rich_style)
 
     def line(self, y: int) -> Strip:
         """Line `y` of the widget."""
@@ -95,11 +99,16 @@ class LineTable(Widget, can_focus=True):
             return None
         return self.look.cursor if self.has_focus else self.look.cursor_away
 
+    def y_of(self, index: int) -> int:
+        """The line where a row stands, on screen or not."""
+        return index - self.top + self.head
+
     def refresh_row(self, index: int) -> None:
-        """Draw one row anew, if it is on screen."""
-        y = index - self.top + self.head
-        if self.head <= y < self.size.height:
-            self.refresh(Region(0, y, self.size.width, 1))
+        """Draw what changed in one row, if it is on screen."""
+        y = self.y_of(index)
+        if self.head <= y < self.size.height and self.top <= index < self.top + self.page:
+            for left, right in changes(self._drawn.get(y), self.line(y)):
+                self.refresh(Region(left, y, right - left, 1))
 
     # --- moving
 

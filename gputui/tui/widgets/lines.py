@@ -8,6 +8,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gputui.tui.widgets.cells import changes
+
 Line = list[tuple[str, Style]]
 
 
@@ -17,16 +19,22 @@ class Lines(Widget):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.lines: list[Line] = []
+        self._drawn: dict[int, Strip] = {}
 
     def set(self, lines: Sequence[Line]) -> None:
         """Show these lines."""
         old, self.lines = self.lines, list(lines)
         for y in range(max(len(old), len(self.lines))):
             if y >= len(old) or y >= len(self.lines) or old[y] != self.lines[y]:
-                self.refresh(Region(0, y, self.size.width, 1))
+                for left, right in changes(self._drawn.get(y), self.line(y)):
+                    self.refresh(Region(left, y, right - left, 1))
+
+    def line(self, y: int) -> Strip:
+        """Line `y`, as wide as the widget."""
+        parts = self.lines[y] if y < len(self.lines) else []
+        strip = Strip([Segment(text, style) for text, style in parts])
+        return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
     def render_line(self, y: int) -> Strip:
-        if y >= len(self.lines):
-            return Strip.blank(self.size.width, self.rich_style)
-        strip = Strip([Segment(text, style) for text, style in self.lines[y]])
-        return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)
+        strip = self._drawn[y] = self.line(y)
+        return strip
