@@ -1,0 +1,1 @@
+"""Measurements of gputui beside its peers; never part of a test. `make bench`, or `python -m bench --help`."""
