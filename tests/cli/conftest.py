@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from gputui.cli.main import main
+from tests.support.daemon import Daemon, until
+from tests.support.daemon import daemon as running_daemon
 
 LIMIT_S = 60
 
@@ -67,13 +69,11 @@ def here(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def daemon(home: Path, gputui: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """A daemon with three simulated GPUs; its status. Ended with all its jobs."""
-    monkeypatch.setenv("GPUTUI_SIMULATED_GPUS", "2xh100-80g,1xa10-24g")
-    monkeypatch.setenv("GPUTUI_SIMULATED_SEED", uuid.uuid4().hex)
-    started = gputui("daemon", "start", "--json")
-    assert started.code == 0, started
-    yield started.json
-    from gputui.demo.session import end_queue
-
-    end_queue(Path(started.json["socket"]), Path(started.json["store"]).parent)
+def daemon(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """A daemon with three simulated GPUs, which every command finds. Ended with all its jobs."""
+    seed = {"GPUTUI_SIMULATED_SEED": uuid.uuid4().hex}
+    with running_daemon(home, gpus="2xh100-80g,1xa10-24g", env=seed) as found:
+        monkeypatch.setenv("GPUTUI_SOCKET", str(found.socket))
+        with found.client() as client:
+            until(lambda: client.gpus()["gpus"])
+        yield found
