@@ -5,7 +5,7 @@ import logging
 import logging.handlers
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gputui import config, paths
@@ -20,8 +20,32 @@ _log = logging.getLogger("gputui.daemon")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one daemon; its exit code. `READY <socket>` on standard output says that it answers."""
+    """Run one daemon; its exit code. `READY <socket>` on standard output says that it answers.
+
+    With `--detach` this process ends as soon as the daemon, a grandchild of whoever asked for it, is ready or failed.
+    """
     options = _parse(arguments)
+    if not options.detach:
+        return _run(options, lambda: None)
+    read, write = os.pipe()
+    daemon = os.fork()
+    if daemon:
+        os.close(write)
+        if os.read(read, 1):
+            return 0
+        return abs(os.waitstatus_to_exitcode(os.waitpid(daemon, 0)[1]))
+    os.close(read)
+    os.setsid()
+
+    def ready() -> None:
+        _silence(0, 1, 2)
+        os.write(write, b"1")
+        os.close(write)
+
+    return _run(options, ready)
+
+
+def _run(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     try:
         settings = config.load(state=options.state, socket=options.socket)
         state = paths.private_dir(settings.state_dir)
@@ -40,10 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     try:
         _start_log(state, detached=options.detach)
-        if options.detach:
-            _detach()
         os.chdir("/")  # no mount is kept busy by us
-        return _serve(settings, lock, detached=options.detach)
+        return _serve(settings, lock, ready)
     finally:
         lock.close()
 
@@ -61,7 +83,7 @@ def _absolute(name: str) -> Path:
     return Path(name).expanduser().absolute()
 
 
-def _serve(settings: config.Settings, lock: StoreLock, *, detached: bool) -> int:
+def _serve(settings: config.Settings, lock: StoreLock, told: Callable[[], None]) -> int:
     # SQLAlchemy and FastAPI take half a second to load: a daemon that gives way must not wait for them
     from gputui.daemon.app import serve
     from gputui.store.problems import StoreProblem
@@ -69,8 +91,7 @@ def _serve(settings: config.Settings, lock: StoreLock, *, detached: bool) -> int
     def ready(socket: Path) -> None:
         lock.note(socket)
         print(f"READY {socket}", flush=True)
-        if detached:
-            _silence(1, 2)
+        told()
 
     try:
         serve(settings, ready, moved=lock.note)
@@ -108,13 +129,6 @@ def _start_log(state: Path, *, detached: bool) -> None:
     logging.captureWarnings(capture=True)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.WARNING)
-
-
-def _detach() -> None:
-    """Leave the terminal that started us; whoever did hears us until we are ready."""
-    if os.getsid(0) != os.getpid():
-        os.setsid()
-    _silence(0)
 
 
 def _silence(*streams: int) -> None:

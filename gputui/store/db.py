@@ -186,7 +186,7 @@ def _engine(url: URL, *, write: bool) -> Engine:
     # one writer connection: two of them could corrupt a log that both reset (SQLite before 3.51.3)
     pool = {"pool_size": 1, "max_overflow": 0} if write else {"pool_size": 4, "max_overflow": 4}
     try:
-        engine = sa.create_engine(url, **pool)
+        engine = sa.create_engine(url, hide_parameters=True, **pool)  # values may be secrets: never in an error
     except (ImportError, ArgumentError) as error:
         raise StoreProblem(
             f"This installation cannot use {url.drivername} databases.", "Install gputui[postgresql]."

@@ -19,7 +19,7 @@ from gputui.client import AsyncClient, Client, ClientError, ensure_daemon
 from gputui.client.start import environment
 from gputui.daemon.routes.http import LARGEST_BODY
 from tests.support.counts import count
-from tests.support.daemon import Daemon, daemon, until
+from tests.support.daemon import Daemon, daemon, gone, until
 
 SHOW_ARGV = "import os,sys;open(os.environ['TO'],'wb').write(b'\\0'.join(os.fsencode(a) for a in sys.argv[1:]))"
 
@@ -65,7 +65,7 @@ def test_of_many_started_at_once_one_lives_and_all_find_it(home: Path, monkeypat
     finally:
         pid = int(Client(start=False).status()["pid"])
         Client(start=False).stop_daemon()
-        until(lambda: not Path(f"/proc/{pid}").exists())
+        until(lambda: gone(pid))
     assert not paths.user_socket().exists()
 
 
@@ -76,6 +76,9 @@ def test_a_started_daemon_hangs_on_nothing_of_its_starter(home: Path, monkeypatc
         pid = client.status()["pid"]
         try:
             assert os.getsid(pid) == pid
+            # whoever started it, a screen that lives for days, need not reap it
+            parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+            assert int(parent) != os.getpid()
             assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
             streams = {os.fspath(Path(f"/proc/{pid}/fd/{fd}").readlink()) for fd in range(3)}
             assert streams == {"/dev/null"}
@@ -84,8 +87,7 @@ def test_a_started_daemon_hangs_on_nothing_of_its_starter(home: Path, monkeypatc
             assert paths.state_dir().stat().st_mode & 0o777 == 0o700
         finally:
             client.stop_daemon()
-            # its parent is this process: reap it
-            until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid)
+            until(lambda: gone(pid))
 
 
 def test_a_second_daemon_ends_at_once_with_a_sentence(running: Daemon) -> None:
@@ -223,6 +225,18 @@ def test_directory_and_environment_that_are_not_utf8_arrive_unchanged(lasting: D
         job_id = client.submit({"jobs": [job], "cwd": folder, "env": env})["job_ids"][0]
         assert client.wait([job_id], 60)["jobs"][0]["state"] == "succeeded"
     assert Path(folder, "seen").read_bytes() == os.fsencode(folder) + b"\0\x80\xff"
+
+
+def test_environment_values_are_in_no_log_audit_row_or_reply(lasting: Daemon) -> None:
+    with lasting.client() as client:
+        job = {"argv": ["true"], "gpus": 0, "env": {"TOKEN": "hunter2-own"}}
+        request = {"jobs": [job], "cwd": "/", "env": {"API_KEY": "hunter2-captured"}}
+        job_id = client.submit(request)["job_ids"][0]  # type: ignore[arg-type]
+        client.wait([job_id], 60)
+        with pytest.raises(ClientError) as refused:
+            client.submit({**request, "jobs": [{**job, "gpus": "x"}]})  # type: ignore[list-item]
+        said = json.dumps([client.job(job_id), client.why(job_id), client.audit(limit=10_000), refused.value.message])
+    assert "hunter2" not in said + lasting.log()
 
 
 def test_output_is_read_by_absolute_offset(lasting: Daemon) -> None:

@@ -104,3 +104,11 @@ def until(condition: Callable[[], object], seconds: float = 30.0, step: float = 
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {condition}"
         time.sleep(step)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; a zombie has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True

@@ -133,7 +133,8 @@ def validated(model: type[B], value: object) -> B:
             known = ", ".join(sorted(info.alias or name for name, info in model.model_fields.items()))
             raise InputError(field, first["input"], f"there is no such field here; known are {known}") from None
         message = first["msg"].removeprefix("Value error, ")
-        raise InputError(field, first["input"], message[:1].lower() + message[1:]) from None
+        given = "(hidden)" if field.startswith("env.") else first["input"]
+        raise InputError(field, given, message[:1].lower() + message[1:]) from None
 
 
 async def json_lines(request: Request) -> AsyncIterator[list[Any]]:
