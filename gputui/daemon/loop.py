@@ -86,10 +86,21 @@ class Loop:
         self._backoff: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
-        """Take in the store, find the runs again, and begin. Raises `StoreUnavailable`, OSError.
+        """Take in the store, find the runs again, and begin. Raises `StoreProblem`, OSError.
 
         The reader is started by whoever made it, before or after; datasets count as unknown until they are looked at.
         """
+        try:
+            await self._load()
+        except StoreUnavailable as unavailable:
+            raise unavailable.problem from unavailable
+        self._check_disk()
+        gc.collect()
+        gc.freeze()  # what was loaded stays: the collector need not walk through it again and again
+        self._tasks = [asyncio.create_task(self._schedule()), asyncio.create_task(self._look_around())]
+        self._ctx.wake.set()
+
+    async def _load(self) -> None:
         ctx, memory, services = self._ctx, self._ctx.memory, self._services
         rows = await ctx.read(lambda session: list(table.load_waiting(session)))
         memory.load_waiting(rows, ctx.clock.now(), ctx.clock.monotonic())
@@ -99,11 +110,6 @@ class Loop:
         await ctx.engine.open(services.runs.on_began, services.runs.on_end)
         services.runs.open()
         await services.runs.recover()
-        self._check_disk()
-        gc.collect()
-        gc.freeze()  # what was loaded stays: the collector need not walk through it again and again
-        self._tasks = [asyncio.create_task(self._schedule()), asyncio.create_task(self._look_around())]
-        ctx.wake.set()
 
     async def close(self) -> None:
         """Stop; running jobs go on, and the next daemon finds them."""

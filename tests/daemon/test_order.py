@@ -1,4 +1,4 @@
-"""Must hold 3, through a real daemon and its socket: jobs start in the order of the rules, an unready one when it is."""
+"""Must hold 3, through a real daemon and its socket: jobs start in the order of the rules, one unready when it is."""
 
 from pathlib import Path
 

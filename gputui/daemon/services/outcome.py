@@ -25,6 +25,8 @@ class Intent(StrEnum):
     CANCELLED = "cancelled"
     TIME_LIMIT = "time_limit"
     REQUEUED = "requeued"
+    GONE = "gone"
+    """Not a stop: its run directory vanished, so nobody can tell whether it still runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ def decide(end: RunEnd, intent: Intent | None, retries: int, past: Sequence[Past
         reason = "oom"
     if intent is Intent.CANCELLED:
         return Outcome(JobState.CANCELLED, intent.value, "cancelled")
+    if intent is Intent.GONE:
+        return Outcome(
+            JobState.LOST, EndReason.LOST.value, "its run directory is gone; whether it still runs is unknown"
+        )
     if end.reason is EndReason.REVOKED:
         # with an error the start itself failed (disk full, no memory): not at once again
         return Outcome(JobState.QUEUED, reason, end.error, delay=FIRST_BACKOFF if end.error else 0.0)

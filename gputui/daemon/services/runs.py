@@ -331,7 +331,11 @@ class Runs:
             self._refresh(run)
             found = await ctx.engine.recover(row.run_id)
             run.launched = True
-            if found in {Found.NEVER_BEGAN, Found.MISSING}:
+            if found is Found.MISSING and row.state is not RunState.GRANTED:
+                # state is missing where there was state: it may run on unseen, and must not run twice
+                run.intent = Intent.GONE
+                self.on_end(row.run_id, RunEnd(EndReason.LOST))
+            elif found in {Found.NEVER_BEGAN, Found.MISSING}:
                 self.on_end(row.run_id, RunEnd(EndReason.REVOKED))
             elif found is Found.RUNNING and run.intent is not None:
                 await self._end(run)

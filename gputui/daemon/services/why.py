@@ -94,7 +94,7 @@ class Why:
                 if (row := rows.get(job_id)) and row.not_before and self._backing_off(job_id)
             },
             frozen=f"frozen by {frozen.by}: {frozen.reason}" if frozen else "",
-            paused=memory.paused,
+            paused=memory.paused or ("the store cannot be written" if "store" in self._ctx.attention else ""),
         )
 
     def _backing_off(self, job_id: int) -> bool:
