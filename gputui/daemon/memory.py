@@ -68,6 +68,11 @@ class ActiveRun:
     """Its end was told and is about to be committed: it has no process any more."""
 
     @property
+    def stoppable(self) -> bool:
+        """Whether it is neither over nor being stopped already."""
+        return self.intent is None and not self.over
+
+    @property
     def has_processes(self) -> bool:
         """Whether the engine may be asked for its processes."""
         return self.launched and not self.over

@@ -182,3 +182,23 @@ async def test_a_pid_that_belongs_to_another_process_is_not_adopted_nor_signalle
         assert innocent.poll() is None
         innocent.kill()
     await daemon.end()
+
+
+async def test_a_store_without_room_says_so_and_goes_on_once_there_is(home: Path) -> None:
+    async with core(home) as daemon:
+        await daemon.submit("true")
+
+        def room(pages: int) -> None:
+            with daemon.ctx.store.write() as session:
+                session.connection().exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+        room(1)  # SQLite takes the present size for the least there can be
+        large = "x" * 100_000
+        with pytest.raises(Refused, match=r"The disk that holds the store is full.*Nothing was changed"):
+            await daemon.submit("true", large)
+        assert any("disk that holds the store is full" in sentence for sentence in daemon.ctx.attention.values())
+        room(1 << 30)
+        job = await daemon.submit("true", large)
+        (row,) = await daemon.ended(job)
+        assert row["state"] == "succeeded"
+        assert not daemon.ctx.attention

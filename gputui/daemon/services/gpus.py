@@ -81,6 +81,7 @@ class Gpus:
             for entry in memory.gpus:
                 if entry.uuid not in here and entry.reading is not None:
                     entry.lost = entry.lost or "the driver no longer lists it"
+                    self._ctx.warn(f"lost {entry.uuid}", f"GPU {entry.label} is lost: {entry.lost}.")
         self._owners.end()
         self.look_at_locks()
         changed = [memory.refresh_gpu(entry, now) for entry in memory.gpus]

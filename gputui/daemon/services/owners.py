@@ -1,6 +1,7 @@
 """Whose the processes on a GPU are: a run's of ours, Slurm's, or somebody else's."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gputui.daemon.context import Context
 from gputui.daemon.gpu_table import Entry
@@ -8,7 +9,19 @@ from gputui.engines.slurm import under_slurm
 from gputui.gpus.processes import read_stat
 from gputui.gpus.reading import ProcessReading
 
+LOOKS = 5
+"""How often the engine is asked about a process before it counts as somebody else's for good."""
+
 Identity = tuple[int, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """Whose a process is."""
+
+    run_id: str = ""
+    """Of a run of ours; empty: of somebody else."""
+    looks: int = 0
 
 
 class Owners:
@@ -16,10 +29,9 @@ class Owners:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._owner: dict[Identity, str] = {}
-        """Run id of ours."""
+        self._owner: dict[Identity, _Owner] = {}
+        self._now: dict[Identity, _Owner] = {}
         self._slurm: dict[Identity, bool] = {}
-        self._now: dict[Identity, str] = {}
         self._pids: dict[int, str] | None = None
 
     def begin(self) -> None:
@@ -49,11 +61,14 @@ class Owners:
     def owner(self, process: ProcessReading) -> str:
         """The run a process belongs to; empty for a foreign one."""
         key = (process.pid, process.start_time)
-        found = self._now.get(key)
-        if found is None:
-            found = self._owner.get(key, "") or self._ask().get(process.pid, "")
-            self._now[key] = found
-        return found
+        if key in self._now:
+            return self._now[key].run_id
+        known = self._owner.get(key, _Owner())
+        # nobody becomes a run's process later on; only the first looks may come before the run is known
+        if not known.run_id and known.looks < LOOKS:
+            known = _Owner(self._ask().get(process.pid, ""), known.looks + 1)
+        self._now[key] = known
+        return known.run_id
 
     def slurm(self, entry: Entry) -> str:
         """Why a GPU belongs to Slurm now; empty when it does not."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 
 from sqlmodel import Session
 
@@ -34,13 +35,13 @@ class Releases:
         task.add_done_callback(self._tasks.discard)
 
     def resume(self, run: ActiveRun) -> None:
-        """After a restart: a run that had ended, its GPUs not proven free."""
+        """After a restart: a run that had ended, its GPUs not proven free, save those that others were given since."""
         now = self._ctx.clock.monotonic()
-        for uuid in run.gpu_uuids:
-            entry = self._ctx.memory.gpus.ensure(uuid)
+        left = [entry for uuid in run.gpu_uuids if not (entry := self._ctx.memory.gpus.ensure(uuid)).runs]
+        for entry in left:
             entry.releasing[run.run_id] = now
             self._ctx.memory.refresh_gpu(entry, now)
-        self.begin(run, look_for_processes=True)
+        self.begin(replace(run, gpu_uuids=tuple(entry.uuid for entry in left)), look_for_processes=True)
 
     async def flush(self) -> None:
         """Tell the store which runs hold nothing any more. Nothing is lost if that fails: it is proven anew."""
@@ -75,7 +76,8 @@ class Releases:
         while True:
             (used,) = await ctx.reader.memory_samples(uuid, 1)
             now = ctx.clock.monotonic()
-            left = len(ctx.engine.pids(run.run_id)) if look_for_processes else 0
+            # this may mean to look through all of /proc
+            left = len(await asyncio.to_thread(ctx.engine.pids, run.run_id)) if look_for_processes else 0
             samples.append(
                 Sample(
                     at=now,

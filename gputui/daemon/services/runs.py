@@ -256,7 +256,7 @@ class Runs:
     async def stop(self, caller: Caller, job_ids: Sequence[int], intent: Intent, reason: str = "") -> None:
         """Stop the runs of these jobs. Under the mutation lock; a run that is being stopped already stays so."""
         memory = self._ctx.memory
-        stopping = [run for job_id in job_ids if (run := memory.run_of.get(job_id)) and run.intent is None]
+        stopping = [run for job_id in job_ids if (run := memory.run_of.get(job_id)) and run.stoppable]
         if not stopping:
             return
         at = self._ctx.clock.now()
@@ -318,7 +318,9 @@ class Runs:
             rows = jobs.get_many(session, {run.job_id for run in found})
             return [(run, rows[run.job_id]) for run in found]
 
-        for row, job in await ctx.read(load):
+        found_runs = await ctx.read(load)
+        # those that may still run first: a GPU of an ended run may have been given to one of them since
+        for row, job in sorted(found_runs, key=lambda pair: pair[0].state is RunState.ENDED):
             run = run_records.active_run(job, row, ctx.clock.monotonic())
             if row.state is RunState.ENDED:
                 self._releases.resume(run)
