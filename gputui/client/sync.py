@@ -37,6 +37,9 @@ REPLY_SECONDS = 60.0
 BULK_SECONDS = 600.0
 WAIT_SECONDS = 50.0
 """One call of a longer wait; the daemon answers within it."""
+AWAY_SECONDS = 60.0
+"""How long `wait` is patient with a daemon that went away in the middle of it."""
+RETRY_SECONDS = 0.5
 
 
 def new_session() -> str:
@@ -255,12 +258,32 @@ class Client:
 
     def wait(self, ids: Sequence[int], timeout: float | None = None) -> JobsReply:
         """These jobs once all have ended, or as they are after `timeout` seconds; None: however long it takes."""
-        end = None if timeout is None else time.monotonic() + timeout
+        if self._usable() is None:
+            self._connect()
+        # from here on a daemon that goes away is waited for; to start another one is for others
+        start, self._start = self._start, False
+        try:
+            return self._wait(ids, None if timeout is None else time.monotonic() + timeout)
+        finally:
+            self._start = start
+
+    def _wait(self, ids: Sequence[int], end: float | None) -> JobsReply:
+        away_since: float | None = None
         while True:
             left = WAIT_SECONDS if end is None else min(WAIT_SECONDS, max(0.0, end - time.monotonic()))
             path = wire.query("/jobs/wait", {"ids": ids, "timeout": f"{left:.3f}"})
-            reply = cast(JobsReply, self.request("GET", path, seconds=left + REPLY_SECONDS))
-            if all(job["ended_at"] is not None for job in reply["jobs"]) or (end and time.monotonic() >= end):
+            try:
+                reply = cast(JobsReply, self.request("GET", path, seconds=left + REPLY_SECONDS))
+            except ClientError as error:
+                now = time.monotonic()
+                away_since = now if away_since is None else away_since
+                if error.code != ErrorCode.NO_DAEMON or now - away_since > AWAY_SECONDS:
+                    raise
+                time.sleep(RETRY_SECONDS)
+                continue
+            away_since = None
+            over = end is not None and time.monotonic() >= end
+            if over or all(job["ended_at"] is not None for job in reply["jobs"]):
                 return reply
 
     def log(self, job_id: int, *, run: int | None = None, offset: int = 0, limit: int | None = None) -> LogChunk:

@@ -53,6 +53,7 @@ class Daemon:
             hub=hub,
         )
         self._hub = hub
+        self._stopping = asyncio.Event()
         self._services = Services.of(self._ctx)
         self._loop = Loop(self._ctx, self._services)
         self._datasets = Datasets(self._ctx)
@@ -111,6 +112,7 @@ class Daemon:
         return {"message": "The daemon ends; running jobs go on.", "ids": []}
 
     def _end(self) -> None:
+        self._stopping.set()
         self._hub.close()
         self._server.stop()
 
@@ -128,7 +130,7 @@ class Daemon:
             submit.router(services.submit),
             acts.router(services.jobs, services.moves),
             logs.router(Logs(self._ctx)),
-            jobs.router(services.jobs, services.rows, services.windows, services.why),
+            jobs.router(services.jobs, services.rows, services.windows, services.why, self._stopping),
             datasets.router(self._datasets),
             freeze.router(services.freezer, services.undo),
             audit.router(AuditLog(self._ctx)),

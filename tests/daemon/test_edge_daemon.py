@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,20 @@ def test_jobs_outlive_the_daemon_and_are_found_again(running: Daemon, number: in
     with running.client() as client:
         until(lambda: state(client, job_id) == "running")
         assert [one["run_id"] for one in client.job(job_id)["runs"]] == [run]
+
+
+def test_a_wait_goes_on_over_a_restart(running: Daemon, home: Path) -> None:
+    program = "import os,time\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    with running.client() as client:
+        job = {"argv": [sys.executable, "-c", program], "gpus": 0, "cwd": str(home)}
+        job_id = client.submit({"jobs": [job], "cwd": "/", "env": dict(os.environ)})["job_ids"][0]
+    with ThreadPoolExecutor(1) as pool, running.client() as waiting:
+        reply = pool.submit(waiting.wait, [job_id], 100)
+        until(lambda: waiting._connection is not None)
+        running.stop()
+        running.start()
+        (home / "go").touch()
+        assert reply.result(100)["jobs"][0]["state"] == "succeeded"
 
 
 async def test_the_end_does_not_wait_for_open_streams(running: Daemon) -> None:

@@ -1,5 +1,6 @@
 """Jobs, for reading; and their one editable form."""
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -10,16 +11,20 @@ from gputui.daemon.services.jobs import LONGEST_WAIT, Jobs
 from gputui.daemon.services.rows import Rows
 from gputui.daemon.services.why import Why
 from gputui.daemon.services.windows import View, Windows
-from gputui.domain.errors import InputError
+from gputui.domain.errors import InputError, Refused
 from gputui.domain.lifecycle import JobState
 from gputui.domain.units import parse_duration
+from gputui.protocol import ErrorCode
 
 MOST_ROWS = 100_000
 _FURTHEST = 2**63 - 1
 
 
-def router(jobs: Jobs, rows: Rows, windows: Windows, why: Why) -> APIRouter:
-    """GET /jobs, /jobs/window, /jobs/wait, /jobs/{id}, /jobs/{id}/why; PATCH /jobs/{id}."""
+def router(jobs: Jobs, rows: Rows, windows: Windows, why: Why, stopping: asyncio.Event) -> APIRouter:
+    """GET /jobs, /jobs/window, /jobs/wait, /jobs/{id}, /jobs/{id}/why; PATCH /jobs/{id}.
+
+    `stopping` ends the waits under way.
+    """
     routes = APIRouter()
 
     @routes.get("/jobs")
@@ -66,7 +71,16 @@ def router(jobs: Jobs, rows: Rows, windows: Windows, why: Why) -> APIRouter:
         if not ids:
             raise InputError("ids", "", "name at least one job")
         limit = parse_duration(request.query_params.get("timeout", str(LONGEST_WAIT)), "timeout")
-        return Reply(await jobs.wait(ids, limit))
+        waiting = asyncio.create_task(jobs.wait(ids, limit))
+        ending = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait((waiting, ending), return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                raise Refused(ErrorCode.NO_DAEMON, "The daemon ends; ask the next one.")
+            return Reply(await waiting)
+        finally:
+            waiting.cancel()
+            ending.cancel()
 
     @routes.get("/jobs/{job}")
     async def show(request: Request, job: str) -> Reply:
