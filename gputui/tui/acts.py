@@ -1,6 +1,8 @@
 """What the keys that change something do: name the target at the key press, ask where it matters, tell the result."""
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gputui.client import ClientError
@@ -10,6 +12,21 @@ from gputui.tui.widgets.gpu_table import label
 
 if TYPE_CHECKING:
     from gputui.tui.screens.main import MainScreen
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a key was pressed on."""
+
+    jobs: Mapping[int, int]
+    """Ids and row versions: the marked rows, else the one under the cursor."""
+    names: Sequence[str]
+    job: JobRow | None
+    marked: bool
+    gpu: GpuRow | None
+    gpu_name: str
+    on_jobs: bool
+    """Whether the jobs had the focus (else the GPUs)."""
 
 
 class Acts:
@@ -27,13 +44,24 @@ class Acts:
 
     # --- targets
 
-    def _jobs(self) -> dict[int, int]:
-        """Ids and versions of what the key is about: the marked rows, else the one under the cursor."""
-        table = self.screen.jobs
-        if table.marks:
-            return dict(table.marks)
+    def bind(self, name: str) -> Callable[[], None]:
+        """The command of a key, bound to what is under the cursor now, to be run now or in a moment."""
+        if name in ("move_up", "move_down"):
+            return partial(self.step, down=name == "move_down")
+        target = self._target()
+
+        def run() -> None:
+            self.touched = set(target.jobs)
+            self.screen.work(self._by_name(name, target))
+
+        return run
+
+    def _target(self) -> Target:
+        table, gpu = self.screen.jobs, self.screen.gpus.current
         job = table.current
-        return {job["id"]: job["version"]} if job else {}
+        jobs = dict(table.marks) or ({job["id"]: job["version"]} if job else {})
+        name = f"GPU {label(gpu, self.screen.gpus.gpus)} ({gpu['type']})" if gpu else ""
+        return Target(jobs, self._names(jobs), job, bool(table.marks), gpu, name, self.screen.panel_is_jobs)
 
     def _names(self, ids: Mapping[int, int]) -> list[str]:
         rows = {row["id"]: row for row in self.screen.jobs.rows.values()}
@@ -43,10 +71,6 @@ class Acts:
             else f"#{number}"
             for number in ids
         ]
-
-    def _gpu(self) -> tuple[GpuRow, str] | None:
-        gpu = self.screen.gpus.current
-        return (gpu, f"GPU {label(gpu, self.screen.gpus.gpus)} ({gpu['type']})") if gpu else None
 
     def _nothing(self) -> None:
         self.screen.flash("No job is under the cursor.", good=False)
@@ -118,12 +142,12 @@ class Acts:
         below = table.key(index + 1)
         return None if below is None else {"to": "before", "id": below}
 
-    async def move_to(self) -> None:
+    async def move_to(self, target: Target) -> None:
         """M: to a place that is typed."""
-        targets = self._jobs()
+        targets = target.jobs
         if not targets:
             return self._nothing()
-        subject = self._names(targets)[0].partition(" · ")[0] if len(targets) == 1 else f"{len(targets)} marked jobs"
+        subject = target.names[0].partition(" · ")[0] if len(targets) == 1 else f"{len(targets)} marked jobs"
         hint = "top · bottom · a position · before ID · after ID · baseline"
         answer = await self.screen.ask(f"Move {subject} to:", hint=hint)
         if not answer:
@@ -132,7 +156,7 @@ class Acts:
         if request is None:
             return self.screen.flash(f"“{answer}” is no place; write {hint}.", good=False)
         if len(targets) > 1 and not await self.screen.confirm(
-            f"Move {len(targets)} jobs to {answer}?", self._names(targets), "Move"
+            f"Move {len(targets)} jobs to {answer}?", target.names, "Move"
         ):
             return None
         ids = list(targets)
@@ -154,13 +178,13 @@ class Acts:
 
     # --- other acts on jobs
 
-    async def start(self) -> None:
+    async def start(self, target: Target) -> None:
         """S: ahead of the queue; without its data only with a reason."""
-        job = self.screen.jobs.current
+        job = target.job
         if job is None:
             return self._nothing()
         request: StartRequest = {"version": job["version"]}
-        if self.screen.jobs.marks:
+        if target.marked:
             return self.screen.flash("S starts one job at a time; esc clears the marks.", good=False)
         try:
             reply = await self.backend.start(job["id"], request)
@@ -176,30 +200,29 @@ class Acts:
         self._told(reply)
         return None
 
-    async def on_jobs(self, verb: str) -> None:
+    async def on_jobs(self, verb: str, target: Target) -> None:
         """H, L, X, Q on the marked rows or the one under the cursor."""
-        targets = self._jobs()
+        targets = target.jobs
         if not targets:
             return self._nothing()
-        marked = bool(self.screen.jobs.marks)
-        if marked or verb == "cancel":
+        if target.marked or verb == "cancel":
             words = (
                 f"{verb.capitalize()} {len(targets)} jobs?" if len(targets) > 1 else f"{verb.capitalize()} this job?"
             )
             yes = {"cancel": "Cancel job" if len(targets) == 1 else "Cancel jobs"}.get(verb, verb.capitalize())
-            if not await self.screen.confirm(words, self._names(targets), yes):
+            if not await self.screen.confirm(words, target.names, yes):
                 return self.screen.flash(f"Nothing was {_PAST[verb]}.", good=False)
         reply = await self.backend.act(verb, list(targets), "", targets)
-        if marked:
+        if target.marked:
             self.screen.jobs.clear_marks()
         self._told(reply)
         return None
 
-    async def edit(self) -> None:
+    async def edit(self, target: Target) -> None:
         """E: the waiting job's fields in $EDITOR."""
         from gputui.tui import edit
 
-        job = self.screen.jobs.current
+        job = target.job
         if job is None:
             return self._nothing()
         full = await self.backend.job(job["id"])
@@ -217,12 +240,11 @@ class Acts:
 
     # --- GPUs
 
-    async def cordon(self) -> None:
+    async def cordon(self, target: Target) -> None:
         """D: cordon or drain the GPU, or end that."""
-        found = self._gpu()
-        if found is None:
+        gpu, name = target.gpu, target.gpu_name
+        if gpu is None:
             return self.screen.flash("No GPU is under the cursor.", good=False)
-        gpu, name = found
         if gpu["cordon"]:
             reply = await self.backend.gpu_act("uncordon", gpu["uuid"], {})
             return self._told(reply)
@@ -234,15 +256,13 @@ class Acts:
         reply = await self.backend.gpu_act("cordon", gpu["uuid"], {"reason": reason, "drain": busy})
         return self._told(reply)
 
-    async def release(self) -> None:
+    async def release(self, target: Target) -> None:
         """L: let a held job go; on a GPU end its quarantine."""
-        if self.screen.panel_is_jobs:
-            return await self.on_jobs("release")
-        found = self._gpu()
-        if found is None or found[0]["state"] != "quarantined":
-            name = found[1] if found else "No GPU"
-            return self.screen.flash(f"{name} is not quarantined: nothing to release.", good=False)
-        gpu, name = found
+        if target.on_jobs:
+            return await self.on_jobs("release", target)
+        gpu, name = target.gpu, target.gpu_name
+        if gpu is None or gpu["state"] != "quarantined":
+            return self.screen.flash(f"{name or 'No GPU'} is not quarantined: nothing to release.", good=False)
         if not await self.screen.confirm(f"End the quarantine of {name}?", [clean(gpu["why"])], "End it"):
             return None
         reply = await self.backend.gpu_act("release", gpu["uuid"], {})
@@ -250,7 +270,7 @@ class Acts:
 
     # --- everything
 
-    async def freeze(self) -> None:
+    async def freeze(self, _: Target) -> None:
         """! : stop everything automatic, or let it go on."""
         frozen = self.screen.status["frozen"] if self.screen.status else None
         if frozen:
@@ -266,11 +286,11 @@ class Acts:
             return self.screen.flash("Not frozen: a reason is needed.", good=False)
         return self._told(await self.backend.freeze(reason))
 
-    async def undo(self) -> None:
+    async def undo(self, _: Target) -> None:
         """Z: take back my last act."""
         self._told(await self.backend.undo())
 
-    async def redo(self) -> None:
+    async def redo(self, _: Target) -> None:
         """^y: do it again."""
         self._told(await self.backend.redo())
 
@@ -282,13 +302,12 @@ class Acts:
         self.screen.flash(clean(message))
         self.screen.want_window()
 
-    def by_name(self, verb: str) -> Coroutine[Any, Any, None]:
-        """The act of a key id."""
+    def _by_name(self, verb: str, target: Target) -> Coroutine[Any, Any, None]:
         named = {
             "move_to": self.move_to, "start": self.start, "edit": self.edit, "cordon": self.cordon,
             "release": self.release, "freeze": self.freeze, "undo": self.undo, "redo": self.redo,
         }  # fmt: skip
-        return named[verb]() if verb in named else self.on_jobs(verb)
+        return named[verb](target) if verb in named else self.on_jobs(verb, target)
 
 
 _PAST = {"hold": "held", "release": "released", "cancel": "cancelled", "requeue": "requeued"}

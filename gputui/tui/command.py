@@ -44,7 +44,7 @@ async def run(screen: "MainScreen", text: str) -> None:
         return screen.flash(f"There is no command “{text}”; :help lists them.", good=False)
     if screen.check_action("do", (name,)) is not True:
         return screen.flash(f"“{verb}” does nothing on this screen.", good=False)
-    return screen.act(name) if BY_ID[name].acts else screen.action_do(name)
+    return screen.acts.bind(name)() if BY_ID[name].acts else screen.action_do(name)
 
 
 def _ids(text: str) -> list[int] | None:

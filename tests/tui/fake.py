@@ -210,7 +210,10 @@ class FakeBackend:
         self.announce("hello")
 
     def find(self, number: int) -> JobRow:
-        return next(row for row in self.jobs if row["id"] == number)
+        for row in self.jobs:
+            if row["id"] == number:
+                return row
+        raise ClientError("not_found", f"There is no job #{number}.")
 
     def change(self, number: int, **changes: Any) -> None:
         row = self.find(number)

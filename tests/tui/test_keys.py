@@ -320,6 +320,13 @@ async def test_caps_lock_is_asked_about_and_not_obeyed() -> None:
         await shown.until(lambda: len(shown.calls("hold")) == 1)
 
 
+async def test_an_act_is_on_the_row_where_its_key_was_pressed() -> None:
+    """The act waits a moment for Caps Lock; the cursor may be elsewhere by then."""
+    async with screen() as shown:
+        await shown.press("H", "j", "j")
+        await shown.until(lambda: shown.calls("hold") == [("hold", (420,), {420: 1}, "")])
+
+
 async def test_keys_for_the_other_panel_say_so() -> None:
     async with screen() as shown:
         await shown.press("D")

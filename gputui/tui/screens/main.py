@@ -313,18 +313,11 @@ class MainScreen(Screen[None]):
         if self._flash[0] and name != "quit":
             self._flash = ("", True, 0.0)
             self._draw_foot()
-        if not key.acts:
-            self.burst.clear()
-            looking.do(self, name)
-            return
-        self.burst.press(self, name)
-
-    def act(self, name: str) -> None:
-        """Run a command that changes something."""
-        if name in ("move_up", "move_down"):
-            self.acts.step(down=name == "move_down")
+        if key.acts:
+            self.burst.press(self, name, self.acts.bind(name))
         else:
-            self.work(self.acts.by_name(name))
+            self.burst.other()
+            looking.do(self, name)
 
     def work(self, doing: Coroutine[Any, Any, None]) -> None:
         """Do it beside the screen; a refusal becomes one line."""

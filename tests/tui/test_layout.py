@@ -1,0 +1,209 @@
+"""What stands where, at every size, for every kind of GPU and name."""
+
+import pytest
+from rich.cells import cell_len
+
+from gputui.tui import bars
+from gputui.tui.text import clean, wrap
+from tests.tui.conftest import Shown, screen
+from tests.tui.fake import GIB, FakeBackend, gpu
+
+SIZES = [(80, 24), (120, 40), (200, 60), (40, 12), (60, 18), (300, 80)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_size_answers_the_main_questions(size: tuple[int, int]) -> None:
+    async with screen(size=size) as shown:
+        lines = shown.lines()
+        assert len(lines) == size[1]
+        assert {cell_len(line) for line in lines} == {size[0]}
+        text = shown.text()
+        for wanted in ("1 free", "h100-80g", "97%", "#412", "○ free", "#420", "Queue 37", "waits for", "? help"):
+            assert wanted in text
+        assert "2 more" in text
+
+
+async def test_what_each_size_adds() -> None:
+    wanted = {
+        (80, 24): ("74.1/80G", "3h12", "C  #420"),
+        (120, 40): ("1 min", "core", "estimate", "Δ", "664", "cpu", "14:02:31 UTC"),
+        (200, 60): ("MHz", "project", "waiting", "/data 83%", "need attention"),
+    }
+    for size, words in wanted.items():
+        async with screen(size=size) as shown:
+            for word in words:
+                assert word in shown.text(), (size, word)
+
+
+async def test_bars_widen_with_the_screen() -> None:
+    widths = []
+    for size in ((80, 24), (120, 40), (200, 60)):
+        async with screen(size=size) as shown:
+            placed = {one.column.id: one.width for one in shown.main.gpus._place(shown.main.gpus.size.width)}
+            widths.append((placed["util_bar"], placed["memory_bar"]))
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1] < widths[2]
+
+
+async def test_resizing_to_anything_and_back() -> None:
+    async with screen() as shown:
+        await shown.press("j", "j")
+        for size in ((200, 60), (40, 12), (20, 5), (1, 1), (120, 40)):
+            await shown.pilot.resize_terminal(*size)
+            await shown.pilot.pause()
+        await shown.until("#422")
+        assert shown.main.jobs.cursor_id == 422
+
+
+@pytest.mark.parametrize("gpus", [16, 17, 64])
+async def test_many_gpus_scroll_or_stand_in_two_columns(gpus: int) -> None:
+    backend = FakeBackend()
+    backend.rows = [gpu(number) for number in range(gpus)]
+    for size in ((120, 40), (200, 60), (80, 24)):
+        async with screen(backend, size=size) as shown:
+            assert "#420" in shown.text()
+            await shown.press("tab", "G")
+            assert shown.main.gpus.cursor == gpus - 1
+            row = next(line for line in shown.lines() if "▸" in line and "l40s-48g" in line)
+            assert f"▸{gpus - 1:>2} " in row
+    assert shown.main.gpus.count == gpus
+
+
+async def test_two_columns_on_wide_screens() -> None:
+    backend = FakeBackend()
+    backend.rows = [gpu(number) for number in range(32)]
+    async with screen(backend, size=(200, 40)) as shown:
+        assert shown.main.gpus.doubled
+        assert shown.row("1 h100-80g").count("l40s-48g") == 1
+
+
+def cells(shown: Shown, gpu_type: str) -> str:
+    return shown.row(gpu_type)
+
+
+async def test_unsupported_unknown_and_zero_look_different() -> None:
+    backend = FakeBackend()
+    backend.rows = [
+        gpu(0, type="zero", utilization=0, memory_used=0),
+        gpu(1, type="na", utilization=None, unsupported=["utilization"]),
+        gpu(2, type="unknown", utilization=None, state="unknown", why="not read for 12 s", memory_used=None),
+        gpu(3, type="unified", memory_used=None, unsupported=["memory_used", "fan"], unified_memory=True, fan=None),
+    ]
+    async with screen(backend) as shown:
+        assert " 0%" in cells(shown, " zero ")
+        assert "0.0/80G" in cells(shown, " zero ")
+        assert "N/A" in cells(shown, " na ")
+        assert " 0%" not in cells(shown, " na ")
+        unknown = cells(shown, " unknown ")
+        assert "?" in unknown
+        assert "?/80G" in unknown
+        assert "╌" in unknown
+        assert "? not read for 12 s" in unknown
+        assert "N/A" not in unknown
+        assert "unified" in cells(shown, "unified ")
+
+
+async def test_states_are_words_with_glyphs() -> None:
+    backend = FakeBackend()
+    cordon = {"reason": "fan", "by": "root", "since": "2026-11-30T12:00:00+00:00", "until": None, "drain": True}
+    backend.rows = [
+        gpu(0, state="releasing", why="releasing for 3s"),
+        gpu(1, state="quarantined", why="quarantined: 12.0G did not come back"),
+        gpu(2, state="lost", why="Xid 79 at 14:02"),
+        gpu(3, cordon=cordon, why="cordoned: fan"),
+        gpu(4, state="foreign", held_by="python", held_user="wang", held_since="2026-11-28T14:02:31+00:00"),
+    ]
+    async with screen(backend) as shown:
+        text = shown.text()
+        for words in ("◌ releasing for 3s", "▲ quarantined: 12.0G", "✗ Xid 79 at 14:02", "▲ cordoned: fan", "◆ python"):
+            assert words in text
+        assert "wang foreign 2d" in text
+        assert "1 lost" in text
+
+
+async def test_mig_instances_stand_below_their_gpu() -> None:
+    backend = FakeBackend()
+    parent = gpu(0, type="a100-80g", utilization=None, unsupported=["utilization"], why="cut into MIG instances")
+    child = {"mig_parent": parent["uuid"], "utilization": None, "unsupported": ["utilization", "power"], "power": None}
+    backend.rows = [
+        gpu(1),
+        gpu(0, **child, type="1g.10gb", memory_total=10 * GIB) | {"uuid": "MIG-b"},
+        parent,
+    ]
+    async with screen(backend) as shown:
+        lines = [line for line in shown.lines() if "a100-80g" in line or "1g.10gb" in line or " h100-80g" in line]
+        assert "a100-80g" in lines[0]
+        assert "└" in lines[1]
+        assert "1g.10gb" in lines[1]
+        assert "N/A" in lines[1]
+
+
+async def test_names_of_every_kind_align() -> None:
+    async with screen() as shown:
+        rows = [line for line in shown.lines() if "#5" in line or "#4" in line][8:]
+        owners = set()
+        for line in rows:
+            if "×" in line:
+                owners.add(cell_len(line[: line.index("×")]))
+        assert len(owners) == 1
+        text = shown.text()
+        assert "[/x]" in text
+        assert "badname" in text
+        assert "\x1b" not in text
+
+
+async def test_the_moved_job_shows_by_how_much() -> None:
+    async with screen() as shown:
+        assert "▲5" in shown.row("#431 dpo-7b  ")
+
+
+async def test_old_readings_say_how_old_they_are() -> None:
+    async with screen() as shown:
+        shown.main.reply_at -= 42
+        shown.main.redraw()
+        await shown.until("readings are 42s old")
+
+
+async def test_the_banner_is_there_only_when_something_needs_a_person() -> None:
+    backend = FakeBackend()
+    backend.attention = []
+    async with screen(backend) as shown:
+        assert not shown.main.banner.display
+        backend.attention = ["/data is 97 % full: starts wait."]
+        backend.announce("status")
+        await shown.until("/data is 97 % full: starts wait.")
+
+
+async def test_the_monitor_shows_gpus_alone() -> None:
+    async with screen(monitor=True) as shown:
+        text = shown.text()
+        assert "Queue" not in text
+        assert "monitor" in text
+        for key in ("K", "X", "colon", "2"):
+            await shown.press(key)
+        assert shown.app.screen is shown.main
+        await shown.press("G", "enter")
+        await shown.until("read at")
+
+
+@pytest.mark.parametrize(
+    ("fraction", "drawn"),
+    [(0.0, "    "), (0.001, "▏   "), (0.5, "██  "), (0.53125, "██▏ "), (0.999, "███▉"), (1.0, "████"), (7.0, "████")],
+)
+def test_bars_in_eighths(fraction: float, drawn: str) -> None:
+    assert bars.bar(fraction, 4) == drawn
+
+
+def test_sparkline_tells_unknown_from_zero() -> None:
+    assert bars.sparkline([None, 0, 50, 100], 5) == "  ▁▅█"
+
+
+def test_clean_takes_what_a_terminal_would_obey() -> None:
+    assert clean("a\x1b[31mb\x07c\u202ed\n") == "abcd "
+    assert clean("\udcff") == "\ufffd"
+    assert cell_len(clean("👩\u200d👧")) == 4
+
+
+def test_wrap_counts_cells() -> None:
+    assert wrap("训练 模型 done", 9, 2) == ["训练 模型", "done"]
+    assert wrap("one two three", 7, 1) == ["one tw…"]
