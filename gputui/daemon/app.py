@@ -56,7 +56,7 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._services = Services.of(self._ctx)
         self._loop = Loop(self._ctx, self._services)
-        self._datasets = Datasets(self._ctx)
+        self._datasets = Datasets(self._ctx, self._services.undo)
         self._began = self._ctx.clock.monotonic()
         self._server = SocketServer(self._api(), settings.socket_path, moved)
         own = Caller(os.geteuid(), access.user_name(os.geteuid()), role=access.Role.ADMIN)

@@ -16,7 +16,7 @@ from gputui.daemon.services.datasets import Datasets
 from gputui.domain.errors import Refused
 from gputui.store import audit
 from gputui.store.problems import StoreProblem
-from tests.support.core import ME, Core, core
+from tests.support.core import ME, OTHER, Core, core
 
 HANGING = """
 import sys, time
@@ -56,7 +56,7 @@ async def world(home: Path) -> AsyncIterator[World]:
     script = home / "hanging.py"
     script.write_text(HANGING.format(folder=str(Path(probe.__file__).parent)))
     async with core(home, probe_deadline=0.3, probe_fast=0.1, probe_slow=0.3) as found:
-        datasets = Datasets(found.ctx, Prober([sys.executable, "-I", "-S", str(script)]))
+        datasets = Datasets(found.ctx, found.services.undo, Prober([sys.executable, "-I", "-S", str(script)]))
         await datasets.open()
         yield World(found, datasets)
         await datasets.close()
@@ -141,3 +141,22 @@ async def test_a_manifest_says_how_far_and_what_is_missing(world: World, home: P
     job_id = await world.needing("data")
     (data / "b").write_bytes(b"x" * 300)
     assert (await world.core.ended(job_id))[0]["state"] == "succeeded"
+
+
+async def test_adding_and_removing_can_be_undone(world: World, home: Path) -> None:
+    def names() -> list[str]:
+        return [row["name"] for row in world.datasets.rows()]
+
+    undo = world.core.services.undo
+    await world.add("set", home / "input", marker="_SUCCESS")
+    assert (await undo.undo(ME))["message"] == "Undone: added dataset set."
+    assert names() == []
+    await undo.redo(ME)
+    assert world.datasets.rows()[0]["expects"] == ["marker _SUCCESS"]
+    await world.datasets.remove(ME, "set")
+    await undo.undo(ME)
+    assert names() == ["set"]
+    await world.datasets.remove(OTHER, "set")
+    with pytest.raises(Refused, match="removed since") as refused:
+        await undo.undo(ME)
+    assert refused.value.code == "changed"

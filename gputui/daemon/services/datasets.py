@@ -14,6 +14,7 @@ from gputui.daemon.context import DAEMON, Caller, Context
 from gputui.daemon.memory import DatasetNote
 from gputui.daemon.prober import Prober
 from gputui.daemon.services import looks
+from gputui.daemon.services.undo import Undo, Undoable
 from gputui.domain.errors import Refused
 from gputui.domain.readiness import Expectation, History, Verdict, judge
 from gputui.protocol import DatasetRow, ErrorCode
@@ -62,8 +63,9 @@ class Watched:
 class Datasets:
     """The service. Between `open` and `close` it looks at each dataset whenever that is due."""
 
-    def __init__(self, ctx: Context, prober: Prober | None = None) -> None:
+    def __init__(self, ctx: Context, undo: Undo, prober: Prober | None = None) -> None:
         self._ctx = ctx
+        self._undo = undo
         self._prober = prober or Prober()
         self._watched: dict[str, Watched] = {}
         self._due = asyncio.Event()
@@ -93,8 +95,28 @@ class Datasets:
     async def add(self, caller: Caller, request: Mapping[str, Any]) -> DatasetRow:
         """Name an input. Raises `InputError`, or `Refused` when the name is taken."""
         name, location, expectation = looks.asked(request)
+        watched = await self._insert(caller, name, location, expectation, act="dataset.add")
+        self._undo.remember(caller, self._added(watched))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LOOK_SECONDS):
+                await asyncio.shield(self._begin(watched, quick=False))
+        return self._row(watched)
 
-        async def act() -> Watched:
+    async def check(self, name: str) -> DatasetRow:
+        """Look at it now. Raises `Refused` when there is none of that name."""
+        watched = self._get(name)
+        await asyncio.shield(self._begin(watched, quick=False))
+        return self._row(watched)
+
+    async def remove(self, caller: Caller, name: str) -> DatasetRow:
+        """Forget it. Raises `Refused` when there is none, or waiting jobs name it."""
+        watched = self._get(name)
+        await self._delete(caller, watched, act="dataset.remove")
+        self._undo.remember(caller, self._removed(watched))
+        return self._row(watched)
+
+    async def _insert(self, caller: Caller, name: str, location: str, expectation: Expectation, *, act: str) -> Watched:
+        async def work() -> Watched:
             now = self._ctx.clock.now()
             row = Dataset(
                 name=name,
@@ -110,44 +132,48 @@ class Datasets:
                 settled=expectation.settled,
             )
 
-            def work(session: Session) -> None:
+            def store(session: Session) -> None:
                 table.insert_dataset(session, row)
                 after = {"location": location, "expects": expectation.phrases()}
-                _audit(session, caller, now, "dataset.add", name, after=after)
+                _audit(session, caller, now, act, name, after=after)
 
-            await self._ctx.write(work)
+            await self._ctx.write(store)
             return self._watch(row)
 
-        watched = await self._ctx.act(act)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_LOOK_SECONDS):
-                await asyncio.shield(self._begin(watched, quick=False))
-        return self._row(watched)
+        return await self._ctx.act(work)
 
-    async def check(self, name: str) -> DatasetRow:
-        """Look at it now. Raises `Refused` when there is none of that name."""
-        watched = self._get(name)
-        await asyncio.shield(self._begin(watched, quick=False))
-        return self._row(watched)
+    async def _delete(self, caller: Caller, watched: Watched, *, act: str) -> None:
+        name = watched.name
 
-    async def remove(self, caller: Caller, name: str) -> DatasetRow:
-        """Forget it. Raises `Refused` when there is none, or waiting jobs name it."""
-        watched = self._get(name)
-
-        async def act() -> None:
+        async def work() -> None:
+            if self._watched.get(name) is not watched:
+                raise Refused(ErrorCode.CHANGED, f"Dataset {name} was removed since.")
             now = self._ctx.clock.now()
             before = {"location": watched.location, "expects": watched.expectation.phrases()}
 
-            def work(session: Session) -> None:
+            def store(session: Session) -> None:
                 table.delete_dataset(session, name)
-                _audit(session, caller, now, "dataset.remove", name, before=before)
+                _audit(session, caller, now, act, name, before=before)
 
-            await self._ctx.write(work)
-            self._watched.pop(name, None)
+            await self._ctx.write(store)
+            del self._watched[name]
             self._ctx.changed(self._ctx.memory.set_dataset(name, None))
 
-        await self._ctx.act(act)
-        return self._row(watched)
+        await self._ctx.act(work)
+
+    def _added(self, watched: Watched) -> Undoable:
+        async def revert(caller: Caller) -> Undoable:
+            await self._delete(caller, watched, act="undo")
+            return self._removed(watched)
+
+        return Undoable(f"added dataset {watched.name}", (), revert)
+
+    def _removed(self, watched: Watched) -> Undoable:
+        async def revert(caller: Caller) -> Undoable:
+            again = await self._insert(caller, watched.name, watched.location, watched.expectation, act="undo")
+            return self._added(again)
+
+        return Undoable(f"removed dataset {watched.name}", (), revert)
 
     # --- The watch --------------------------------------------------------------------------------------------------
 
