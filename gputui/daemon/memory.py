@@ -15,7 +15,7 @@ from gputui.daemon.services.outcome import Intent
 from gputui.domain.errors import Refused
 from gputui.domain.gpu import GpuView
 from gputui.domain.job import Demand, Gate, QueuedJob
-from gputui.domain.lifecycle import WAITING, JobState
+from gputui.domain.lifecycle import WAITING, Hold, JobState
 from gputui.domain.scheduler import Scheduler
 from gputui.gpus.reading import HostReading
 from gputui.protocol import ErrorCode
@@ -185,8 +185,9 @@ class Memory:
             holds=row.holds,
             datasets=row.datasets,
             duration=row.duration,
+            gates=self._gates(row.id, row.holds, row.datasets),
         )
-        self.scheduler.add(replace(job, gates=self.gates(job)))
+        self.scheduler.add(job)
 
     def drop(self, job_id: int) -> None:
         """Forget a job: it ended, or is about to be taken in anew."""
@@ -225,25 +226,24 @@ class Memory:
             if releasing_since is not None:
                 entry.releasing[run.run_id] = releasing_since
 
-    def gates(self, job: QueuedJob) -> Gate:
+    def _gates(self, job_id: int, holds: frozenset[Hold], datasets: tuple[str, ...]) -> Gate:
         """What keeps a waiting job out of its lane."""
-        gates = Gate.HOLD if job.holds else Gate.NONE
-        note = self.notes.get(job.id)
-        if job.datasets and not (note and note.vouched):
-            for name in job.datasets:
+        gates = Gate.HOLD if holds else Gate.NONE
+        if datasets and not self.notes[job_id].vouched:
+            for name in datasets:
                 dataset = self.datasets.get(name)
                 if dataset is None or dataset.readiness is None:
                     gates |= Gate.DATA_UNKNOWN
                 elif not dataset.ready:
                     gates |= Gate.DATA
-        return gates | Gate.BACKOFF if job.id in self.backoff else gates
+        return gates | Gate.BACKOFF if job_id in self.backoff else gates
 
     def regate(self, job_id: int) -> bool:
         """Reckon a waiting job's gates anew; whether they changed."""
         job = self.scheduler.get(job_id)
         if job is None:
             return False
-        gates = self.gates(job)
+        gates = self._gates(job_id, job.holds, job.datasets)
         if gates == job.gates:
             return False
         self.scheduler.replace(replace(job, gates=gates))

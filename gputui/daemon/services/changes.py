@@ -157,6 +157,8 @@ class Changes:
         memory.drop(job.id)
         if job.state in WAITING:
             memory.add_waiting(waiting_row(job, datasets), backoff)
+        else:
+            memory.finished()
 
     def _store(self, session: Session, changed: Sequence[Changed]) -> None:
         alike: dict[str, tuple[Columns, list[int]]] = {}

@@ -148,8 +148,6 @@ class Jobs:
             if not changed and not active:
                 raise Refused(ErrorCode.WRONG_STATE, await self._nothing_to_do(act, ids))
             await self._runs.stop(caller, active, intent, reason)
-            if any(one.after["state"] in ENDED for one in changed):
-                memory.finished()
             return [*(one.job_id for one in changed), *active]
 
         return await self._ctx.act(work)
@@ -239,7 +237,9 @@ class Jobs:
         if row.owner_uid != caller.uid:
             raise Refused(ErrorCode.NOT_ALLOWED, f"Job #{job_id} belongs to {row.owner}.")
         run = self._ctx.memory.run_of.get(job_id)
-        if run is None or not run.launched or run.began_at is not None or run.intent is not None:
+        if run is not None and not run.launched and run.stoppable:
+            return {"state": JobState.QUEUED.value, "run_dir": "", "supervisor": []}  # granted, a moment too early
+        if run is None or run.began_at is not None or not run.stoppable:
             note = self._ctx.memory.note(job_id)
             return {"state": (note.state if note else row.state).value, "run_dir": "", "supervisor": []}
         folder = self._ctx.engine.run_dir(run.run_id)

@@ -16,7 +16,7 @@ from gputui.daemon.services.gpus import Gpus
 from gputui.daemon.services.launch import checkpoint_dir, run_spec
 from gputui.daemon.services.outcome import Intent, Outcome
 from gputui.daemon.services.release import Releases, baseline
-from gputui.domain.lifecycle import WAITING, JobState
+from gputui.domain.lifecycle import JobState
 from gputui.domain.scheduler import Start
 from gputui.engines.engine import Began, EndReason, Found, RunEnd, RunSpec
 from gputui.store import audit, environments, jobs, runs
@@ -237,8 +237,6 @@ class Runs:
             ctx.memory.backoff[run.job_id] = now + one.outcome.delay
         self._changes.take_in(one.job, one.datasets)
         self._refresh(run)
-        if one.job.state not in WAITING:
-            ctx.memory.finished()
         lost = end.reason is EndReason.LOST
         if run_records.holds_gpus(run, end):
             self._releases.begin(run, look_for_processes=lost)
