@@ -17,7 +17,7 @@ PATIENCE_S = 10.0
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """HOME and the XDG folders in a fresh folder, short enough for a socket's address; no GPUTUI_* setting."""
+    """HOME and the XDG folders in a fresh folder, short enough for a socket's address; no other GPUTUI_* setting."""
     folder = Path(tempfile.mkdtemp(prefix="gputui-"))
     for name in list(os.environ):
         if (name.startswith("GPUTUI_") and name != "GPUTUI_SOAK") or name.startswith(("SLURM_", "TMUX")):
@@ -32,6 +32,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ):
         (folder / name).mkdir(mode=0o700)
         monkeypatch.setenv(variable, str(folder / name))
+    # simulated GPUs have the same UUIDs everywhere on this machine: tests side by side must not lock one another out
+    monkeypatch.setenv("GPUTUI_LOCK_DIR", str(folder / "locks"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
