@@ -15,7 +15,7 @@ os.environ.setdefault("TEXTUAL_FPS", "12")
 
 from rich.text import Text
 from textual.app import App, SystemCommand
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -41,7 +41,7 @@ class GputuiApp(App[None]):
     CSS = CSS
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+underscore"  # the palette is on ^p of the main screen, remappable like all keys
-    BINDINGS: ClassVar[list[BindingType]] = []
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "help_quit", show=False, priority=True)]
 
     def __init__(
         self,
@@ -86,12 +86,14 @@ class GputuiApp(App[None]):
                 yield SystemCommand(words, meaning, lambda name=name: self.main.action_do(name))
 
     def action_help_quit(self) -> None:
-        """Ctrl-C twice quits, from anywhere; once it only says so, and never touches a job."""
+        """Ctrl-C twice quits, from anywhere; once it closes what is open and says so. It never touches a job."""
         now = time.monotonic()
         if now - self._interrupted < TWICE_S:
             self.exit(return_code=0)
             return
         self._interrupted = now
+        if self.screen is not self.main:
+            self.screen.dismiss()
         self.main.flash("Press ^c again to quit. Jobs go on running.")
 
     def action_suspend_process(self) -> None:

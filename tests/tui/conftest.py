@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 os.environ["COLORTERM"] = "truecolor"
@@ -14,6 +16,7 @@ from textual.pilot import Pilot
 
 from gputui.tui.app import GputuiApp
 from gputui.tui.screens.main import MainScreen
+from tests.support.pty import Terminal
 from tests.tui.fake import NOW, FakeBackend
 
 
@@ -24,6 +27,17 @@ def _zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+PROGRAM = [sys.executable, "-m", "tests.tui.program"]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def shown() -> Iterator[Terminal]:
+    with Terminal(PROGRAM, cwd=ROOT) as terminal:
+        terminal.wait_for("#420 pretrain-13b")
+        yield terminal
 
 
 class Shown:
@@ -84,3 +98,9 @@ async def screen(
             await shown.until(lambda: shown.main.jobs.version >= 0 and shown.main.reply)
         await pilot.pause()
         yield shown
+
+
+def ids_on_screen(shown: Shown) -> list[int | None]:
+    """The jobs on screen, from the first line of the table on; None: not fetched yet."""
+    jobs = shown.main.jobs
+    return [jobs.key(index) for index in range(jobs.top, min(jobs.total, jobs.top + jobs.page))]

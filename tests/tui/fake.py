@@ -283,6 +283,7 @@ class FakeBackend:
         if sought:
             inverted = bool(values.get("invert"))
             rows = [row for row in rows if (sought in f"#{row['id']} {row['name']} {row['owner']}") != inverted]
+        sort = {"submitted": "submitted_at"}.get(sort, sort)
         if sort:
             rows.sort(key=lambda row: (row[sort] is None, row[sort]), reverse=bool(values.get("reverse")))
         anchor, before, after = values.get("anchor"), values.get("before", 0), values.get("after", 0)

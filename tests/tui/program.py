@@ -1,6 +1,6 @@
 """The screen on the daemon in memory, as a program of its own for tests on a real terminal.
 
-`python -m tests.tui.program [--crash | --readonly]`.
+`python -m tests.tui.program [--crash] [--readonly] [--ascii]`.
 """
 
 import asyncio
@@ -26,7 +26,11 @@ class Lively(FakeBackend):
 
 def main() -> int:
     """Run it on this terminal; the exit code."""
-    screen = app.GputuiApp(Lively(), readonly="--readonly" in sys.argv)
+    backend = Lively()
+    if "--ascii" in sys.argv:
+        backend.jobs = [row for row in backend.jobs if row["name"].isascii() and row["owner"].isascii()]
+        backend.announce()
+    screen = app.GputuiApp(backend, readonly="--readonly" in sys.argv)
     return app._play(screen)
 
 

@@ -307,19 +307,6 @@ async def test_every_key_is_bound_once_and_never_to_a_reserved_one() -> None:
     assert not {"ctrl+b", "ctrl+a", "ctrl+q", "ctrl+s", "ctrl+j"} & set(bound)
 
 
-async def test_caps_lock_is_asked_about_and_not_obeyed() -> None:
-    async with screen() as shown:
-        await shown.press("H", "L", "X")
-        await shown.until("is Caps Lock on?")
-        assert not shown.calls("hold")
-        assert not shown.calls("release")
-        assert not shown.calls("cancel")
-        await shown.press("escape")
-        await shown.press("j")
-        await shown.press("H")
-        await shown.until(lambda: len(shown.calls("hold")) == 1)
-
-
 async def test_an_act_is_on_the_row_where_its_key_was_pressed() -> None:
     """The act waits a moment for Caps Lock; the cursor may be elsewhere by then."""
     async with screen() as shown:

@@ -5,13 +5,8 @@ from typing import Any
 
 from gputui.client import ClientError
 from tests.support.counts import count
-from tests.tui.conftest import Shown, screen
+from tests.tui.conftest import ids_on_screen, screen
 from tests.tui.fake import WAITING, FakeBackend, job
-
-
-def ids_on_screen(shown: Shown) -> list[int | None]:
-    jobs = shown.main.jobs
-    return [jobs.key(index) for index in range(jobs.top, min(jobs.total, jobs.top + jobs.page))]
 
 
 async def test_the_cursor_stays_on_its_job_while_others_come_and_go() -> None:
@@ -54,31 +49,6 @@ async def test_a_job_that_starts_under_the_cursor_says_where_it_went() -> None:
         assert shown.main.jobs.cursor_id == 431
 
 
-async def test_a_refresh_repaints_only_the_row_that_changed() -> None:
-    async with screen() as shown:
-        jobs, drawn = shown.main.jobs, []
-        original = jobs.render_line
-        shown.backend.change(422, reason="data: corpus-zh 68 %")
-        shown.backend.announce()
-        jobs.render_line = lambda y: (drawn.append(y), original(y))[1]  # type: ignore[method-assign,func-returns-value]
-        await shown.until("corpus-zh 68 %")
-        assert set(drawn) == {3}
-
-
-async def test_a_tick_mounts_nothing_and_keeps_focus_cursor_and_scroll() -> None:
-    async with screen() as shown:
-        await shown.press("G")
-        await shown.until(lambda: shown.main.jobs.cursor_id == 529)
-        widgets = list(shown.main.query("*"))
-        before = (shown.app.focused, shown.main.jobs.cursor_id, shown.main.jobs.top)
-        shown.backend.announce("gpus", "status", "queue")
-        await shown.until(lambda: shown.main.jobs.version == shown.backend.version)
-        shown.main._tick()
-        await shown.pilot.pause()
-        assert list(shown.main.query("*")) == widgets
-        assert (shown.app.focused, shown.main.jobs.cursor_id, shown.main.jobs.top) == before
-
-
 async def test_a_hundred_thousand_rows_scroll_by_windows() -> None:
     backend = FakeBackend(waiting=count(5_000, 100_000))
     total = count(5_000, 100_000)
@@ -95,18 +65,6 @@ async def test_a_hundred_thousand_rows_scroll_by_windows() -> None:
         await shown.until(lambda: jobs.cursor_id == 420)
         assert max(len(call[1]) for call in shown.calls("window")) < 12
         assert len(jobs.rows) < 8 * jobs.page
-
-
-async def test_rows_that_are_not_here_yet_are_dots_and_the_screen_goes_on() -> None:
-    backend = FakeBackend(waiting=5_000)
-    async with screen(backend) as shown:
-        backend.window_gate = asyncio.Event()
-        await shown.press("G")
-        assert "…" in shown.lines()[20]
-        await shown.press("tab", "j")
-        assert shown.main.gpus.cursor == 1
-        backend.window_gate.set()
-        await shown.until(lambda: None not in ids_on_screen(shown))
 
 
 # --- moves
@@ -194,20 +152,6 @@ async def test_move_to_a_position_and_to_nonsense() -> None:
 
 
 # --- questions
-
-
-async def test_the_question_names_its_job_and_keeps_it_when_the_queue_changes() -> None:
-    async with screen() as shown:
-        await shown.press("X")
-        await shown.until("Cancel this job?")
-        assert "#420 pretrain-13b · chen · queued" in shown.text()
-        assert shown.app.focused is not None
-        assert shown.app.focused.id == "no"
-        shown.backend.jobs.insert(0, job(9000, "pushed-in", state="queued"))
-        shown.backend.announce()
-        await asyncio.sleep(0.3)
-        await shown.press("y")
-        await shown.until(lambda: shown.calls("cancel") == [("cancel", (420,), {420: 1}, "")])
 
 
 async def test_enter_on_the_question_does_nothing_to_the_job() -> None:

@@ -34,18 +34,19 @@ def _sum(counts: dict[str, int], states: tuple[str, ...]) -> int:
 
 def tabs(scope: str, counts: dict[str, int], look: Look, width: int) -> Line:
     """'1 Queue 37  2 Running 5  3 Ended 12 (1 failed)  4 All': every view with its key and how much is in it."""
-    waiting, active, ended = (_sum(counts, states) for states in (_WAITING, _ACTIVE, _ENDED))
     failed = counts.get("failed", 0) + counts.get("lost", 0)
-    names = (("Queue", waiting), ("Running", active), ("Ended", ended), ("All", waiting + active + ended))
+    names = (("Queue", _WAITING), ("Running", _ACTIVE), ("Ended", _ENDED), ("All", ()))
     line: Line = []
-    for index, (name, count) in enumerate(names):
+    for index, (name, states) in enumerate(names):
         here = SCOPES[index] == scope
-        if width < 60 and not here:
-            line += [(f"{index + 1} ", look.key), (name[:3], look.dim), ("  ", look.dim)]
-            continue
         line.append((f"{index + 1} ", look.key))
-        line.append((f"{name} {count:,}" if counts else name, look.strong if here else look.dim))
-        if name == "Ended" and failed:
+        if width < 60 and not here:
+            line += [(name[:3], look.dim), ("  ", look.dim)]
+            continue
+        # the daemon counts ended jobs only where it has them at hand; no number is better than a wrong one
+        known = bool(counts) and bool(states) and (states is not _ENDED or any(state in counts for state in states))
+        line.append((f"{name} {_sum(counts, states):,}" if known else name, look.strong if here else look.dim))
+        if states is _ENDED and failed:
             line.append((f" {failed:,} failed", look.lost))
         line.append(("  ", look.dim))
     line.pop()

@@ -39,7 +39,7 @@ class MainScreen(Screen[None]):
     """Draws what the feed brings; asks before acts; never rebuilds a widget."""
 
     BINDINGS = keymap.bindings()
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""  # None would be the first panel
 
     def __init__(
         self, backend: Backend, look: Look, *, readonly: bool, monitor: bool, clock: Callable[[], datetime]

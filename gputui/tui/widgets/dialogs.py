@@ -57,7 +57,7 @@ class Confirm(ModalScreen[bool]):
 class Prompt(ModalScreen[str | None]):
     """One line at the bottom: a reason, a place, a filter, a command. Escape gives None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False, priority=True)]
 
     def __init__(
         self,
