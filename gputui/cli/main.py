@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from gputui import __version__
 from gputui.cli.app import Socket, new_app
 from gputui.client import ClientError
 from gputui.domain.errors import InputError
+from gputui.paths import SOCKET_VARIABLE
 from gputui.protocol import EXIT, ErrorCode
 
 COMMANDS = {
@@ -84,12 +85,23 @@ def _invoke(arguments: Sequence[str]) -> int:
         invoke_without_command=True,
     )
     root.callback()(_root)
-    word = arguments[0] if arguments else ""
-    for module in [COMMANDS[word]] if word in COMMANDS else dict.fromkeys(COMMANDS.values()):
-        if arguments:
-            root.add_typer(import_module(f"gputui.cli.{module}").app)
+    for module in _modules(arguments):
+        root.add_typer(import_module(f"gputui.cli.{module}").app)
     code = get_command(root).main(list(arguments), prog_name="gputui", standalone_mode=False)
     return code if isinstance(code, int) else 0
+
+
+def _modules(arguments: Sequence[str]) -> Iterable[str]:
+    """The modules whose commands may be meant: one, none for the screen, all for help and for a word that is none."""
+    words = iter(arguments)
+    for word in words:
+        if word in COMMANDS:
+            return [COMMANDS[word]]
+        if word == "--socket":
+            next(words, None)
+        elif word in ("-h", "--help") or not word.startswith("-"):
+            return dict.fromkeys(COMMANDS.values())
+    return []
 
 
 def _root(
@@ -99,6 +111,8 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     socket: Socket = None,
 ) -> None:
+    if socket is not None:
+        os.environ[SOCKET_VARIABLE] = socket  # for the command that follows, too
     if version:
         sys.stdout.write(f"gputui {__version__}\n")
     elif context.invoked_subcommand is None:

@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-# before Textual is imported: it reads them once. Frames beyond these only fill a slow line.
-os.environ.setdefault("TEXTUAL_FPS", "12")
-
 from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -20,13 +17,13 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from gputui.tui import theme
-from gputui.tui.keymap import BY_ID
 from gputui.tui.screens.main import MainScreen
+from gputui.tui.settings import Settings, load
 from gputui.tui.style import CSS
 from gputui.tui.terminal import TerminalDriver, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from gputui.tui.backend import Backend
 
@@ -49,21 +46,22 @@ class GputuiApp(App[None]):
         *,
         readonly: bool = False,
         monitor: bool = False,
-        look: str = "auto",
-        keys: "Mapping[str, str] | None" = None,
+        settings: Settings | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.backend = backend
-        self.look = theme.choose(look, self.console.color_system)
+        settings = settings or Settings()
+        self.look = theme.choose(settings.look, self.console.color_system)
         self.crash = ""
         self._interrupted = float("-inf")
         self.register_theme(_textual_theme(self.look))
         self.theme = self.look.name
         self.main = MainScreen(backend, self.look, readonly=readonly, monitor=monitor, clock=clock)
-        remapped = {name: value for name, value in (keys or {}).items() if name in BY_ID}
-        self.main.faces = remapped
-        self.set_keymap(remapped)
+        self.main.faces = settings.keys
+        self.set_keymap(settings.keys)
+        if settings.problem:
+            self.main.flash(settings.problem, good=False)
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
@@ -171,27 +169,20 @@ def _terminal_here() -> bool:
     return False
 
 
-def run(
-    socket: str | None = None,
-    readonly: bool = False,
-    *,
-    look: str = "auto",
-    keys: "Mapping[str, str] | None" = None,
-) -> int:
+def run(socket: str | None = None, readonly: bool = False) -> int:
     """The screen on the daemon at `socket` (None: the one that is found). Returns the exit code."""
     if not _terminal_here():
         return 2
     from gputui.client.aio import AsyncClient
 
-    return _play(GputuiApp(AsyncClient(Path(socket) if socket else None), readonly=readonly, look=look, keys=keys))
+    return _play(GputuiApp(AsyncClient(Path(socket) if socket else None), readonly=readonly, settings=load()))
 
 
-def run_monitor(*, look: str = "auto", keys: "Mapping[str, str] | None" = None) -> int:
+def run_monitor() -> int:
     """GPUs and host alone, read by a reader process of its own; no daemon, no store. Returns the exit code."""
     if not _terminal_here():
         return 2
     from gputui.tui.monitor import MonitorBackend
 
     # its screen binds no key that asks for more than the monitor has
-    backend = cast("Backend", MonitorBackend())
-    return _play(GputuiApp(backend, monitor=True, look=look, keys=keys))
+    return _play(GputuiApp(cast("Backend", MonitorBackend()), monitor=True, settings=load()))

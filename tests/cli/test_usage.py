@@ -72,6 +72,12 @@ def test_without_a_daemon_status_and_stop_say_so_and_start_none(gputui, home):
     assert list((home / "run").iterdir()) == []
 
 
+def test_the_socket_may_stand_before_the_command(gputui, home):
+    done = gputui("--socket", str(home / "elsewhere.sock"), "daemon", "status")
+    assert done.code == 3
+    assert "elsewhere.sock" in done.err
+
+
 @pytest.mark.parametrize("noun", ["gpus", "job", "dataset", "audit", "daemon"])
 def test_every_command_and_verb_explains_itself(here, noun):
     done = here(noun, "--help")
