@@ -13,11 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gputui.client import Client, ClientError
-from gputui.client.start import environment
 
 ROOT = Path(__file__).parent.parent
 PYTHON = [sys.executable, "-P"]
 GPUTUI = [*PYTHON, "-m", "gputui.cli"]
+
+
+FOREIGN = ("GPUTUI_", "SLURM_", "TS_", "PYTHON", "TEXTUAL")
+"""Settings of whoever measures: programs start without them. Without bytecode, say, each start would compile gputui."""
 
 
 class Place:
@@ -25,11 +28,9 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        kept = {
-            name: value for name, value in environment().items() if not name.startswith(("GPUTUI_", "SLURM_", "TS_"))
-        }
         self.env = {
-            **kept,
+            **{name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)},
+            "PYTHONPATH": str(ROOT),
             "HOME": str(folder),
             **{f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("STATE", "CONFIG", "CACHE", "DATA")},
             "XDG_RUNTIME_DIR": str(folder),
@@ -58,9 +59,10 @@ class Daemon:
         self.socket = socket
         self.client = Client(socket, start=False)
 
-    def screen(self) -> list[str]:
-        """The command that opens the screen on it."""
-        return [*GPUTUI, "--socket", str(self.socket)]
+    @property
+    def env(self) -> dict[str, str]:
+        """What makes it the daemon of every command."""
+        return {**self.place.env, "GPUTUI_SOCKET": str(self.socket)}
 
     def until(self, running: int, seconds: float = 60.0) -> None:
         """Wait until so many jobs run."""

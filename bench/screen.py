@@ -4,7 +4,7 @@ import random
 import time
 
 from bench.figures import Counts, Figure, p50, p95
-from bench.place import PYTHON, ROOT, daemon, place
+from bench.place import GPUTUI, PYTHON, ROOT, daemon, place
 from bench.processes import family, rss
 from bench.submits import GPUS, queue_of
 from bench.terminal import Terminal
@@ -23,7 +23,7 @@ def first_frames(counts: Counts) -> list[Figure]:
     with place() as where, daemon(where, GPUS) as running:
         queue_of(running.client, 20)
         for _ in range(counts.frames):
-            ours.append(_first(running.screen(), where.env, GPU_ROW))
+            ours.append(_first(GPUTUI, running.env, GPU_ROW))
             bare.append(_first(bare_app, where.env, rb"READY"))
     return [
         Figure(
@@ -45,7 +45,7 @@ def keys(counts: Counts) -> list[Figure]:
     with place() as where, daemon(where, GPUS) as running:
         queue_of(running.client, counts.queued)
         running.until(8)
-        with Terminal(running.screen(), where.env) as terminal:
+        with Terminal(GPUTUI, running.env) as terminal:
             terminal.wait_for(GPU_ROW)
             terminal.wait_for(POINTER)
             terminal.settle(0.4, 3)

@@ -44,9 +44,9 @@ def bulk(counts: Counts) -> list[Figure]:
         running.client.freeze("a measurement")
         file = where.folder / "jobs.jsonl"
         file.write_text("".join(json.dumps(job) + "\n" for job in sweep(counts.bulk)))
-        command = [*GPUTUI, "submit", "--socket", str(running.socket), "--file", str(file)]
+        command = [*GPUTUI, "submit", "--file", str(file)]
         began = time.monotonic()
-        subprocess.run(command, env=where.env, check=True, capture_output=True)
+        subprocess.run(command, env=running.env, check=True, capture_output=True)
         by_command = counts.bulk / (time.monotonic() - began)
         jobs = list(sweep(counts.bulk))
         began = time.monotonic()
@@ -66,10 +66,10 @@ def single(counts: Counts) -> list[Figure]:
     bare: list[float] = []
     with place() as where, daemon(where, GPUS) as running:
         running.client.freeze("a measurement")
-        submit = [*GPUTUI, "submit", "--socket", str(running.socket), "--name", "one", "--", "sleep", "1"]
+        submit = [*GPUTUI, "submit", "--name", "one", "--", "sleep", "1"]
         typer = [*PYTHON, str(ROOT / "bench" / "bare_typer.py"), "--name", "one", "--", "sleep", "1"]
         for _ in range(counts.submits):
-            ours.append(_lasts(submit, where.env, where.folder))
+            ours.append(_lasts(submit, running.env, where.folder))
             bare.append(_lasts(typer, where.env, where.folder))
     return [
         Figure(
