@@ -101,26 +101,65 @@ def sample_gpus() -> list[GpuRow]:
         gpu(3),
         gpu(
             4,
-            state="foreign", utilization=48, memory_used=int(43.1 * GIB), held_by="python", held_user="wang",
-            held_since=ago(days=2), history=[50] * 15, processes=[foreign],
+            state="foreign",
+            utilization=48,
+            memory_used=int(43.1 * GIB),
+            held_by="python",
+            held_user="wang",
+            held_since=ago(days=2),
+            history=[50] * 15,
+            processes=[foreign],
         ),
-        gpu(5, utilization=None, unsupported=["utilization"], memory_used=int(9.8 * GIB), history=[None] * 15,
-            **{k: v for k, v in held(414, "notebook", "zhou", ago(minutes=40), 0, 9.8).items()
-               if k not in ("utilization", "memory_used", "history")}),
+        gpu(
+            5,
+            utilization=None,
+            unsupported=["utilization"],
+            memory_used=int(9.8 * GIB),
+            history=[None] * 15,
+            **{
+                k: v
+                for k, v in held(414, "notebook", "zhou", ago(minutes=40), 0, 9.8).items()
+                if k not in ("utilization", "memory_used", "history")
+            },
+        ),
         gpu(6, cordon=fan, why="drained: fan, until Fri 18:00"),
         gpu(7, **held(415, "embed", "zhou", ago(minutes=18), 83, 12.5)),
-    ]  # fmt: skip
+    ]
 
 
 def job(number: int, name: str, **changes: Any) -> JobRow:
     row: dict[str, Any] = {
-        "id": number, "name": name, "state": "queued", "owner": "li", "project": "base", "class": "normal", "priority": 0,
-        "position": None, "baseline_position": None, "readiness": 1.0, "gpus": 1, "gpu_types": ["h100-80g"],
-        "gpu_memory": None, "duration": 7200.0, "submitted_at": ago(hours=5), "expected_start": None, "reason": "",
-        "argv": ["python", "train.py", "--config", f"{name}.yaml"], "cwd": "/home/li/work", "holds": [], "share": False,
-        "datasets": [], "started_at": None, "ended_at": None, "elapsed": None, "gpu_uuids": [], "moved": False,
-        "version": 1, "attempt": 0, "exit_code": None,
-    }  # fmt: skip
+        "id": number,
+        "name": name,
+        "state": "queued",
+        "owner": "li",
+        "project": "base",
+        "class": "normal",
+        "priority": 0,
+        "position": None,
+        "baseline_position": None,
+        "readiness": 1.0,
+        "gpus": 1,
+        "gpu_types": ["h100-80g"],
+        "gpu_memory": None,
+        "duration": 7200.0,
+        "submitted_at": ago(hours=5),
+        "expected_start": None,
+        "reason": "",
+        "argv": ["python", "train.py", "--config", f"{name}.yaml"],
+        "cwd": "/home/li/work",
+        "holds": [],
+        "share": False,
+        "datasets": [],
+        "started_at": None,
+        "ended_at": None,
+        "elapsed": None,
+        "gpu_uuids": [],
+        "moved": False,
+        "version": 1,
+        "attempt": 0,
+        "exit_code": None,
+    }
     return {**row, **changes}  # type: ignore[return-value]
 
 
@@ -129,24 +168,80 @@ def sample_jobs(waiting: int = 37) -> list[JobRow]:
     uuids = [row["uuid"] for row in sample_gpus()]
     running = {"state": "running", "attempt": 1}
     jobs = [
-        job(412, "sft-7b", **running, started_at=ago(hours=3, minutes=12), gpu_uuids=uuids[:2], duration=12000.0, gpus=2),
+        job(
+            412, "sft-7b", **running, started_at=ago(hours=3, minutes=12), gpu_uuids=uuids[:2], duration=12000.0, gpus=2
+        ),
         job(409, "eval", **running, owner="chen", started_at=ago(hours=1), gpu_uuids=uuids[2:3], reason="idle 41m"),
         job(414, "notebook", **running, owner="zhou", started_at=ago(minutes=40), gpu_uuids=uuids[5:6], duration=None),
         job(415, "embed", **running, owner="zhou", started_at=ago(minutes=18), gpu_uuids=uuids[7:8]),
-        job(420, "pretrain-13b", **{"class": "core"}, owner="chen", gpus=4, duration=187200.0, datasets=["books"],
-            reason="2 more h100-80g: #412 ends ≈16:40", expected_start=ahead(hours=2, minutes=38)),
-        job(431, "dpo-7b", **{"class": "core"}, duration=21600.0, reason="starting on GPU 3", moved=True, datasets=["pairs"]),
-        job(422, "sft-代码-7b", owner="wang", gpus=2, duration=32400.0, readiness=0.67, datasets=["corpus-zh"],
-            reason="data: corpus-zh 67 %", expected_start=ahead(hours=1, minutes=18)),
-        job(423, "embed-v3", owner="zhou", gpu_types=["l40s-48g"], reason="headroom: 1 l40s-48g kept for core", datasets=["x"]),
-        job(417, "sweep 🚀 [/x] [red]b[/red]", **{"class": "filler"}, gpu_types=[], duration=2400.0, reason="behind #423"),
-        job(418, "bad\x1b[31m\x07name", state="held", holds=["user"], reason="held by li: wait for review", duration=None),
+        job(
+            420,
+            "pretrain-13b",
+            **{"class": "core"},
+            owner="chen",
+            gpus=4,
+            duration=187200.0,
+            datasets=["books"],
+            reason="2 more h100-80g: #412 ends ≈16:40",
+            expected_start=ahead(hours=2, minutes=38),
+        ),
+        job(
+            431,
+            "dpo-7b",
+            **{"class": "core"},
+            duration=21600.0,
+            reason="starting on GPU 3",
+            moved=True,
+            datasets=["pairs"],
+        ),
+        job(
+            422,
+            "sft-代码-7b",
+            owner="wang",
+            gpus=2,
+            duration=32400.0,
+            readiness=0.67,
+            datasets=["corpus-zh"],
+            reason="data: corpus-zh 67 %",
+            expected_start=ahead(hours=1, minutes=18),
+        ),
+        job(
+            423,
+            "embed-v3",
+            owner="zhou",
+            gpu_types=["l40s-48g"],
+            reason="headroom: 1 l40s-48g kept for core",
+            datasets=["x"],
+        ),
+        job(
+            417,
+            "sweep 🚀 [/x] [red]b[/red]",
+            **{"class": "filler"},
+            gpu_types=[],
+            duration=2400.0,
+            reason="behind #423",
+        ),
+        job(
+            418,
+            "bad\x1b[31m\x07name",
+            state="held",
+            holds=["user"],
+            reason="held by li: wait for review",
+            duration=None,
+        ),
         job(419, "mystery", readiness=None, datasets=["nfs-share"], reason="data: nfs-share cannot be read"),
-    ]  # fmt: skip
+    ]
     for number in range(500, 500 + waiting - 7):
         name = ("ablation", "训练-大模型-日志", "probe", "emoji-🧪-test")[number % 4] + f"-{number}"
-        jobs.append(job(number, name, owner=("li", "王芳", "zhou")[number % 3], reason=f"behind #{number - 1}",
-                        **{"class": ("core", "normal", "filler")[min(2, (number - 500) * 3 // max(1, waiting))]}))  # fmt: skip
+        jobs.append(
+            job(
+                number,
+                name,
+                owner=("li", "王芳", "zhou")[number % 3],
+                reason=f"behind #{number - 1}",
+                **{"class": ("core", "normal", "filler")[min(2, (number - 500) * 3 // max(1, waiting))]},
+            )
+        )
     past = {"attempt": 1, "started_at": ago(hours=4)}
     jobs += [
         job(411, "tokenise", **past, state="succeeded", ended_at=ago(hours=3), exit_code=0, reason="done"),
@@ -240,22 +335,42 @@ class FakeBackend:
 
     def _gpus(self) -> GpusReply:
         return {
-            "sampled_at": NOW.isoformat(), "age": 0.2, "source": "simulated", "driver": "580.65",
+            "sampled_at": NOW.isoformat(),
+            "age": 0.2,
+            "source": "simulated",
+            "driver": "580.65",
             "problem": self.problem,  # type: ignore[typeddict-item]
             "host": {
-                "hostname": "gpu03", "cpu_percent": 41.0, "cpu_count": 64, "load_1m": 12.5, "memory_used": 212 * GIB,
-                "memory_total": 512 * GIB, "disks": [("/data", 83, 100)], "net_rx": 1e6, "net_tx": 1e5,
+                "hostname": "gpu03",
+                "cpu_percent": 41.0,
+                "cpu_count": 64,
+                "load_1m": 12.5,
+                "memory_used": 212 * GIB,
+                "memory_total": 512 * GIB,
+                "disks": [("/data", 83, 100)],
+                "net_rx": 1e6,
+                "net_tx": 1e5,
                 "cpu_history": [20.0, 35.0, 55.0, 40.0, 41.0],
             },
             "gpus": [row.copy() for row in self.rows],
-        }  # fmt: skip
+        }
 
     def _status(self) -> DaemonStatus:
         return {
-            "pid": 1, "socket": "/run/x", "version": "0.1.0", "uptime": 100.0, "store": "sqlite", "gpus": len(self.rows),
-            "queued": 1, "running": 1, "epoch": 1, "frozen": self.frozen,  # type: ignore[typeddict-item]
-            "attention": self.attention, "user": "li", "role": self.role,
-        }  # fmt: skip
+            "pid": 1,
+            "socket": "/run/x",
+            "version": "0.1.0",
+            "uptime": 100.0,
+            "store": "sqlite",
+            "gpus": len(self.rows),
+            "queued": 1,
+            "running": 1,
+            "epoch": 1,
+            "frozen": self.frozen,  # type: ignore[typeddict-item]
+            "attention": self.attention,
+            "user": "li",
+            "role": self.role,
+        }
 
     # --- the protocol
 
@@ -320,9 +435,22 @@ class FakeBackend:
         row = self.find(job_id)
         runs: list[Any] = []
         if row["attempt"]:
-            runs = [{"attempt": 1, "state": row["state"], "gpu_uuids": row["gpu_uuids"], "started_at": row["started_at"],
-                     "ended_at": row["ended_at"], "exit_code": row["exit_code"], "signal": None, "end_reason": row["reason"],
-                     "resumed_from": None, "checkpoint": None, "log": "/state/runs/x/log", "run_id": "x"}]  # fmt: skip
+            runs = [
+                {
+                    "attempt": 1,
+                    "state": row["state"],
+                    "gpu_uuids": row["gpu_uuids"],
+                    "started_at": row["started_at"],
+                    "ended_at": row["ended_at"],
+                    "exit_code": row["exit_code"],
+                    "signal": None,
+                    "end_reason": row["reason"],
+                    "resumed_from": None,
+                    "checkpoint": None,
+                    "log": "/state/runs/x/log",
+                    "run_id": "x",
+                }
+            ]
         return {**row, "runs": runs}
 
     async def why(self, job_id: int) -> WhyReply:
@@ -346,9 +474,13 @@ class FakeBackend:
         start = max(0, len(data) + offset) if offset < 0 else min(offset, len(data))
         part = data[start : start + (limit or 65536)]
         return {
-            "offset": start, "data": base64.b64encode(part).decode(), "gap": 0, "next_offset": start + len(part),
-            "written": len(data), "ended": self.find(job_id)["state"] in ENDED,
-        }  # fmt: skip
+            "offset": start,
+            "data": base64.b64encode(part).decode(),
+            "gap": 0,
+            "next_offset": start + len(part),
+            "written": len(data),
+            "ended": self.find(job_id)["state"] in ENDED,
+        }
 
     async def move(self, job_id: int, request: MoveRequest) -> MoveReply:
         await self._act("move", job_id, dict(request))

@@ -10,6 +10,7 @@ os.environ["COLORTERM"] = "truecolor"
 os.environ.setdefault("TZ", "UTC")
 
 from gputui.tui.app import GputuiApp
+from gputui.tui.settings import Settings
 from tests.tui.fake import NOW, FakeBackend
 
 SIZES = ((120, 40), (80, 24), (40, 12), (200, 60))
@@ -28,7 +29,7 @@ STATES: dict[str, Sequence[str]] = {
 
 async def picture(folder: Path, name: str, keys: Sequence[str], size: tuple[int, int], look: str = "auto") -> None:
     """One picture of a state reached by `keys`."""
-    app = GputuiApp(FakeBackend(), look=look, clock=lambda: NOW)
+    app = GputuiApp(FakeBackend(), settings=Settings(look), clock=lambda: NOW)
     async with app.run_test(size=size) as pilot:
         for _ in range(10):
             await pilot.pause()

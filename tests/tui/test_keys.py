@@ -1,11 +1,13 @@
 """Every key of the keymap, on a running screen."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from gputui.client import ClientError
 from gputui.tui.keymap import KEYS
+from gputui.tui.settings import Settings, load
 from tests.tui.conftest import screen
 from tests.tui.fake import FakeBackend
 
@@ -294,11 +296,27 @@ async def test_readonly_hides_every_act() -> None:
 
 
 async def test_keys_can_be_remapped() -> None:
-    async with screen(keys={"hold": "T"}) as shown:
+    async with screen(settings=Settings(keys={"hold": "T"})) as shown:
         assert "T hold" in shown.lines()[-1]
         await shown.press("H")
         await shown.press("T")
         await shown.until(lambda: len(shown.calls("hold")) == 1)
+
+
+def test_settings_say_what_they_do_not_understand(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    assert load(path) == Settings()
+    path.write_text('[keys]\nhold = "T"\n[screen]\nlook = "ansi"\n[daemon]\nother = 1\n')
+    assert load(path) == Settings("ansi", {"hold": "T"})
+    for text, wanted in (
+        ("[keys]\nfly = 'F'\n", "keys.fly"),
+        ("[keys]\nhold = 7\n", "keys.hold is 7"),
+        ("[screen]\nlook = 'pink'\n", "screen.look is 'pink'"),
+        ("keys = 1\n", "sections"),
+        ("[keys\n", "cannot be read"),
+    ):
+        path.write_text(text)
+        assert wanted in load(path).problem
 
 
 async def test_every_key_is_bound_once_and_never_to_a_reserved_one() -> None:

@@ -1,6 +1,6 @@
 """Questions: a confirmation that names what it is about, and a line to type."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -64,14 +64,12 @@ class Prompt(ModalScreen[str | None]):
         label: str,
         value: str = "",
         hint: str = "",
-        changed: Callable[[str], None] | None = None,
         history: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.label = label
         self.value = value
         self.hint = hint
-        self.changed = changed
         self.history = [*history, ""]
         self.at = len(self.history) - 1
 
@@ -82,10 +80,6 @@ class Prompt(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        if self.changed:
-            self.changed(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
