@@ -15,7 +15,7 @@ JOB = 'echo "start $GPUTUI_JOB_ID $CUDA_VISIBLE_DEVICES" >> "$0"; sleep 0.$(($1 
 def test_each_job_runs_exactly_once_while_the_daemon_is_killed(home: Path) -> None:
     jobs, kills = count(60, 300), count(5, 20)
     diary = home / "diary"
-    with daemon(home, gpus="8", env={"GPUTUI_TEST_DELAYS": "30", "GPUTUI_LOCK_DIR": str(home / "locks")}) as killed:
+    with daemon(home, gpus="8", env={"GPUTUI_TEST_DELAYS": "30"}) as killed:
         with killed.client() as client:
             wanted = [{"argv": ["/bin/sh", "-c", JOB, str(diary), str(n)]} for n in range(jobs)]
             ids = client.submit({"jobs": wanted, "cwd": str(home), "env": {"PATH": "/usr/bin:/bin"}})["job_ids"]

@@ -11,8 +11,7 @@ def test_jobs_start_in_order_as_gpus_free_up(home: Path) -> None:
     env = {"PATH": "/usr/bin:/bin"}
     wait = 'while [ ! -e "$0" ]; do sleep 0.02; done'
     record = f'echo "$GPUTUI_JOB_ID" >> {diary}; {wait}'
-    settings = {"GPUTUI_PROBE_FAST": "0.1", "GPUTUI_LOCK_DIR": str(home / "locks")}
-    with daemon(home, gpus="4xh100-80g", env=settings) as running, running.client("one") as client:
+    with daemon(home, gpus="4xh100-80g", env={"GPUTUI_PROBE_FAST": "0.1"}) as running, running.client("one") as client:
         client.request("POST", "/datasets", {"name": "corpus", "location": str(data), "marker": "_SUCCESS"})
 
         def submit(script: str, *arguments: str, **fields: object) -> int:

@@ -23,7 +23,8 @@ class Daemon:
         self.state = folder / "state"
         self.socket = folder / "d.sock"
         outside = {name: value for name, value in environment().items() if not name.startswith("GPUTUI_")}
-        self.env = {**outside, "GPUTUI_SIMULATED_GPUS": gpus, **(env or {})}
+        locks = str(folder / "locks")  # simulated GPUs have the same UUIDs for every daemon on this machine
+        self.env = {**outside, "GPUTUI_SIMULATED_GPUS": gpus, "GPUTUI_LOCK_DIR": locks, **(env or {})}
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, *options: str, check: bool = True) -> subprocess.Popen[str]:
@@ -80,7 +81,7 @@ class Daemon:
             return
         if self.process.poll() is None:
             with self.client() as client:
-                active = client.jobs(state=["starting", "running", "stopping"], limit=1000)["jobs"]
+                active = client.jobs(state=["held", "queued", "starting", "running", "stopping"], limit=10_000)["jobs"]
                 if active:
                     client.cancel([job["id"] for job in active])
                     client.wait([job["id"] for job in active], timeout=30)

@@ -67,6 +67,9 @@ class Releases:
         ended = self._ctx.clock.monotonic()
         await asyncio.gather(*(self._release_one(run, uuid, ended, look_for_processes) for uuid in run.gpu_uuids))
         self._proven.add(run.run_id)
+        if look_for_processes:  # its directory was needed until now
+            with contextlib.suppress(OSError):
+                await self._ctx.engine.forget(run.run_id)
 
     async def _release_one(self, run: ActiveRun, uuid: str, ended: float, look_for_processes: bool) -> None:
         ctx = self._ctx
