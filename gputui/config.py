@@ -19,6 +19,10 @@ Size = Annotated[int, BeforeValidator(lambda value: parse_size(value, "it"))]
 Duration = Annotated[float, BeforeValidator(lambda value: parse_duration(value, "it"))]
 
 
+SCREEN_SECTIONS = ("screen", "keys")
+"""Read by `gputui.tui.settings`; one file serves both."""
+
+
 class Settings(BaseSettings):
     """Everything that can be set. Sizes and durations are typed as people write them: `512MiB`, `1h30m`."""
 
@@ -74,7 +78,14 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """What the command line says wins over the environment, and that over the file."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, paths.settings_file())
+        return init_settings, env_settings, _File(settings_cls, paths.settings_file())
+
+
+class _File(TomlConfigSettingsSource):
+    """The settings file without the sections that are the screen's own."""
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__call__().items() if name not in SCREEN_SECTIONS}
 
 
 def load(**given: Any) -> Settings:

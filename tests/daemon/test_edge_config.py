@@ -29,6 +29,11 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(monke
     assert (found.state_dir, found.socket) == (Path("/given"), None)
 
 
+def test_the_screens_own_sections_stand_in_the_same_file() -> None:
+    settings_file('log_cap = "1MiB"\n[screen]\nlook = "light"\n[keys]\n"job.hold" = "h"\n')
+    assert config.load().log_cap == 1024**2
+
+
 @pytest.mark.parametrize(
     ("text", "field", "part"),
     [
