@@ -224,7 +224,7 @@ class WindowReply(TypedDict):
 
 
 class SubmitRequest(TypedDict):
-    """One or many jobs, all or nothing. A job is a mapping of the fields in `JOB_FIELDS`, values as people write them."""
+    """One or many jobs, all or nothing. A job maps the fields in `JOB_FIELDS` to values as people write them."""
 
     jobs: list[dict[str, object]]
     cwd: NotRequired[str]
@@ -281,7 +281,7 @@ class ActReply(TypedDict):
 
 class WaitsFor(TypedDict):
     kind: str
-    """data, gpus, memory, hold, order, cordon, frozen, never_fits, backoff, disk; failed runs: exit, signal, oom, ..."""
+    """data, gpus, memory, hold, order, cordon, frozen, never_fits, backoff, disk; failed runs: exit, signal, oom..."""
     what: str
     expected: str | None
 
@@ -293,7 +293,7 @@ class WhyReply(TypedDict):
 
 
 class LogChunk(TypedDict):
-    """Bytes `offset` to `offset + size` of all that was written (`data`: base64); `gap` bytes before them were dropped."""
+    """Bytes `offset` to `offset + size` of all that was written (`data`: base64); the `gap` before them was dropped."""
 
     offset: int
     data: str
