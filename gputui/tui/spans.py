@@ -1,16 +1,34 @@
-"""Textual's partial updates, cropped on both sides.
+"""Partial updates that write only the cells that look different from what the terminal shows.
 
-Its own repaint a changed cell together with all that stands left of it in the line; on the right end of a long line
-that is most of what a monitor would write.
+Textual repaints a changed widget or line as a whole, together with all that stands left of it: on a slow line most of
+what a monitor would write.
 """
+
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.control import Control
-from textual._compositor import ChopsUpdate, Compositor
+from rich.segment import Segment
+from rich.style import Style
+from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual.strip import Strip
+
+Cell = tuple[str, Style | None]
+Shown = dict[int, list[Cell | None]]
+"""Line → what its cells show; None where that is not known."""
+
+INSIDE = ""
+"""The text of a cell that belongs to the one left of it."""
+BRIDGED = 3
+"""So many equal cells between different ones are written too: to move the cursor costs more."""
 
 
 class NarrowUpdate(ChopsUpdate):
-    """Writes the changed spans and nothing beside them."""
+    """Writes what differs from `shown` in the changed spans, and remembers it there."""
+
+    def __init__(self, update: ChopsUpdate, shown: Shown) -> None:
+        super().__init__(update.chops, update.spans, update.chop_ends)
+        self._shown = shown
 
     def render_segments(self, console: Console) -> str:
         """Bytes for the terminal."""
@@ -20,15 +38,80 @@ class NarrowUpdate(ChopsUpdate):
                 if strip is None or x >= right or end <= left:
                     continue
                 start = max(x, left)
-                written.append(Control.move_to(start, y).segment.text)
-                written.append(strip.crop(start - x, min(end, right) - x).render(console))
+                cells = list(_cells(strip.crop(start - x, min(end, right) - x)))
+                line = self._shown.setdefault(y, [])
+                line += [None] * (start + len(cells) - len(line))
+                for first, last in _runs(line[start : start + len(cells)], cells):
+                    written.append(Control.move_to(start + first, y).segment.text)
+                    written.append(_strip(cells[first:last]).render(console))
+                line[start : start + len(cells)] = cells
         return "".join(written)
 
 
 class NarrowCompositor(Compositor):
     """A compositor whose partial updates are narrow."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: Shown = {}
+
+    def forget(self) -> None:
+        """Something else drew on the terminal: what it shows is not known."""
+        self._shown.clear()
+
+    def render_full_update(self, simplify: bool = False) -> LayoutUpdate:
+        """The whole screen, whatever the terminal shows."""
+        self.forget()
+        return super().render_full_update(simplify)
+
     def render_partial_update(self) -> ChopsUpdate | None:
         """The dirty spans, if any."""
         update = super().render_partial_update()
-        return NarrowUpdate(update.chops, update.spans, update.chop_ends) if update else None
+        return NarrowUpdate(update, self._shown) if update else None
+
+
+def _cells(strip: Strip) -> Iterator[Cell]:
+    """One entry per cell; text with wide or combining characters stays in one piece, at its first cell."""
+    for text, style, _ in strip:
+        width = Segment(text).cell_length
+        if width == len(text):
+            yield from ((character, style) for character in text)
+        elif width:
+            yield text, style
+            yield from ((INSIDE, style) for _ in range(width - 1))
+
+
+def _runs(old: list[Cell | None], new: list[Cell]) -> Iterable[tuple[int, int]]:
+    """Where `new` differs from `old`: (from, to) in cells, never cutting a piece of text."""
+    runs: list[list[int]] = []
+    for at, cell in enumerate(new):
+        if old[at] == cell:
+            continue
+        first, last = at, at + 1
+        while first > 0 and new[first][0] == INSIDE:
+            first -= 1
+        while last < len(new) and new[last][0] == INSIDE:
+            last += 1
+        if runs and first - runs[-1][1] <= BRIDGED:
+            runs[-1][1] = last
+        else:
+            runs.append([first, last])
+    return [(first, last) for first, last in runs]
+
+
+def _strip(cells: list[Cell]) -> Strip:
+    """The cells as text, as few pieces as there are styles."""
+    pieces: list[tuple[list[str], Style | None]] = []
+    for text, style in cells:
+        look = None if style is None or _plain(style) else style
+        if pieces and pieces[-1][1] == look:
+            pieces[-1][0].append(text)
+        else:
+            pieces.append(([text], look))
+    return Strip([Segment("".join(texts), look) for texts, look in pieces])
+
+
+def _plain(style: Style) -> bool:
+    """Whether text in it looks as the terminal's own: every piece is written with a reset behind it."""
+    colours = (style.color, style.bgcolor)
+    return not style._set_attributes and not style.link and all(one is None or one.is_default for one in colours)

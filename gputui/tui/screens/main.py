@@ -45,7 +45,7 @@ class MainScreen(Screen[None]):
         self, backend: Backend, look: Look, *, readonly: bool, monitor: bool, clock: Callable[[], datetime]
     ) -> None:
         super().__init__()
-        self._compositor = NarrowCompositor()
+        self._compositor = self._narrow = NarrowCompositor()
         self.backend = backend
         self.look = look
         self.readonly = readonly
@@ -244,6 +244,12 @@ class MainScreen(Screen[None]):
     def share_out(self) -> None:
         """Share the lines out between the panels."""
         layout.arrange(self)
+
+    def on_screen_suspend(self) -> None:
+        self._narrow.forget()
+
+    def on_screen_resume(self) -> None:
+        self._narrow.forget()
 
     def on_resize(self) -> None:
         self.share_out()
