@@ -220,7 +220,7 @@ class WindowReply(TypedDict):
     first: int
     jobs: list[JobRow]
     counts: dict[str, int]
-    """By class of the waiting ones, and by state: {"core": 4, "running": 3, ...}."""
+    """By class of the waiting ones, and by state of all: {"core": 4, "running": 3, "failed": 2, ...}."""
 
 
 class SubmitRequest(TypedDict):

@@ -19,6 +19,7 @@ from gputui.daemon.services.submit import Submit
 from gputui.daemon.services.undo import Undo
 from gputui.daemon.services.why import Why
 from gputui.daemon.services.windows import Windows
+from gputui.domain.lifecycle import ENDED
 from gputui.format import size
 from gputui.store import jobs as table
 
@@ -105,6 +106,8 @@ class Loop:
         rows = await ctx.read(lambda session: list(table.load_waiting(session)))
         memory.load_waiting(rows, ctx.clock.now(), ctx.clock.monotonic())
         memory.next_seq = 1 + await ctx.read(table.last_seq)
+        counts = await ctx.read(table.counts)
+        memory.states.update({state: count for state, count in counts.items() if state in ENDED})
         await services.freezer.open()
         await services.gpus.open()
         await ctx.engine.open(services.runs.on_began, services.runs.on_end)

@@ -121,8 +121,11 @@ class Memory:
         self.version = 0
         """Of the queue's view; grows with every change."""
         self.states: Counter[JobState] = Counter()
+        """Jobs by state, the ended ones too, which are in the store alone."""
         self.classes: Counter[str] = Counter()
         """Waiting jobs by class."""
+        self.revived: set[int] = set()
+        """Jobs that ended and were queued again: their present end is not the first one."""
         self.ended = asyncio.Event()
         """Replaced, and the old one set, whenever a job has ended."""
         self._needs: dict[str, set[int]] = {}
@@ -134,10 +137,16 @@ class Memory:
         self.version += 1
         return self.version
 
-    def finished(self) -> None:
-        """Wake whoever waits for jobs to end."""
+    def finished(self, state: JobState) -> None:
+        """A job ended so: count it, and wake whoever waits for jobs to end."""
+        self.states[state] += 1
         ended, self.ended = self.ended, asyncio.Event()
         ended.set()
+
+    def revive(self, job_id: int, was: JobState) -> None:
+        """A job that had ended waits again."""
+        self.states[was] -= 1
+        self.revived.add(job_id)
 
     # --- Jobs -------------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
 }
 
 
-def check(job_id: int, before: JobState, after: JobState) -> None:
-    """Raise `Refused` unless the table allows `before` → `after`."""
-    if after not in TRANSITIONS[before]:
+def check(job_id: int, before: JobState, after: JobState, *, undo: bool = False) -> None:
+    """Raise `Refused` unless the table allows `before` → `after`, or an undo of a requeue gives the end back."""
+    if after not in TRANSITIONS[before] and not (undo and before in WAITING and after in ENDED):
         raise Refused("wrong_state", f"Job #{job_id} is {before}; it cannot become {after}.")

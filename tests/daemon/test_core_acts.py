@@ -170,3 +170,31 @@ async def test_freeze_stops_starts_and_survives_a_restart(home: Path) -> None:
     (ended,) = await daemon.ended(job)
     assert ended["state"] == "succeeded"
     await daemon.end()
+
+
+async def test_undo_of_a_requeue_gives_the_end_back(home: Path) -> None:
+    async with core(home) as daemon:
+        job = await daemon.submit("sh", "-c", "exit 3")
+        (failed,) = await daemon.ended(job)
+        await frozen(daemon)
+        await daemon.services.jobs.requeue(ME, [job])
+        assert (await daemon.row(job))["exit_code"] is None
+        assert (await daemon.services.undo.undo(ME))["message"] == f"Undone: queued again #{job}."
+        again = await daemon.row(job)
+        told = ("state", "exit_code", "reason", "started_at", "ended_at", "attempt")
+        assert {name: again[name] for name in told} == {name: failed[name] for name in told}
+        await daemon.services.undo.redo(ME)
+        assert daemon.state(job) == "queued"
+
+        await daemon.services.jobs.edit(OTHER, job, {"name": "mine now"})
+        with pytest.raises(Refused, match="changed since"):
+            await daemon.services.undo.undo(ME)
+
+
+async def test_a_job_that_ends_twice_shows_its_last_end(home: Path) -> None:
+    async with core(home) as daemon:
+        second = home / "second"
+        job = await daemon.submit("sh", "-c", f"test -e {second} && exit 4; touch {second}; exit 3")
+        assert [row["exit_code"] for row in await daemon.ended(job)] == [3]
+        await daemon.services.jobs.requeue(ME, [job])
+        assert [row["exit_code"] for row in await daemon.ended(job)] == [4]

@@ -77,3 +77,22 @@ async def test_waiting_ends_with_the_last_of_the_jobs_or_the_time(home: Path) ->
         assert [row["state"] for row in (await waiting)["jobs"]] == ["cancelled"]
         with pytest.raises(Refused, match="There is no job #999"):
             await daemon.services.jobs.wait([999], 60)
+
+
+async def test_ended_jobs_are_counted_by_state_from_the_first_window_on(home: Path) -> None:
+    async with core(home) as daemon:
+        counts = daemon.services.windows.counts
+        good, bad = await daemon.submit("true"), await daemon.submit("false")
+        await daemon.ended(good, bad)
+        assert counts() == {"succeeded": 1, "failed": 1}
+        await daemon.services.freezer.freeze(ME, "a test looks at the queue")
+        waiting = await daemon.submit("true")
+        await daemon.services.jobs.cancel(ME, [waiting])
+        assert counts() == {"succeeded": 1, "failed": 1, "cancelled": 1}
+        await daemon.services.undo.undo(ME)
+        await daemon.services.jobs.requeue(ME, [bad])
+        assert counts() == {"succeeded": 1, "normal": 2, "queued": 2}
+        await daemon.services.undo.undo(ME)
+        await daemon.close()
+        await daemon.open()
+        assert daemon.services.windows.counts() == {"succeeded": 1, "failed": 1, "normal": 1, "queued": 1}

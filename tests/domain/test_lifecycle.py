@@ -45,3 +45,11 @@ def test_every_state_can_be_left_and_reached() -> None:
     for state in JobState:
         assert TRANSITIONS[state]
         assert any(state in after for before, after in TRANSITIONS.items() if before is not state)
+
+
+def test_only_an_undo_gives_an_ended_job_its_end_back() -> None:
+    for state in ENDED:
+        check(1, JobState.QUEUED, state, undo=True)
+        assert state is JobState.CANCELLED or state not in TRANSITIONS[JobState.QUEUED]
+    with pytest.raises(Refused):
+        check(1, JobState.QUEUED, JobState.RUNNING, undo=True)

@@ -12,7 +12,7 @@ from gputui.daemon.memory import note_of, waiting_row
 from gputui.daemon.services.undo import Undo, Undoable
 from gputui.domain import lifecycle
 from gputui.domain.errors import Refused
-from gputui.domain.lifecycle import ACTIVE, WAITING, JobState
+from gputui.domain.lifecycle import ACTIVE, ENDED, WAITING, JobState
 from gputui.protocol import ErrorCode
 from gputui.store import audit, jobs
 from gputui.store.tables import Job
@@ -109,7 +109,7 @@ class Changes:
                 if after:
                     before = {name: _value(job, inputs, name) for name in after}
                     if "state" in after and after["state"] != job.state:
-                        lifecycle.check(job_id, job.state, after["state"])
+                        lifecycle.check(job_id, job.state, after["state"], undo=act == "undo")
                     changed.append(Changed(job_id, before, after, job.version + 1))
             self._store(session, changed)
             if also:
@@ -123,6 +123,9 @@ class Changes:
             return changed, jobs.get_many(session, touched), jobs.datasets_of(session, touched)
 
         changed, rows, inputs = await self._ctx.write(work)
+        for one in changed:
+            if (was := one.before.get("state")) in ENDED:
+                self._ctx.memory.revive(one.job_id, was)
         for job_id, job in rows.items():
             self.take_in(job, inputs.get(job_id, ()))
         if changed:
@@ -158,7 +161,7 @@ class Changes:
         if job.state in WAITING:
             memory.add_waiting(waiting_row(job, datasets), backoff)
         else:
-            memory.finished()
+            memory.finished(job.state)
 
     def _store(self, session: Session, changed: Sequence[Changed]) -> None:
         alike: dict[str, tuple[Columns, list[int]]] = {}

@@ -141,9 +141,7 @@ class Jobs:
         memory = self._ctx.memory
 
         async def work() -> list[int]:
-            changed = await self._changes.locked(
-                caller, act, ids, plan, expected=versions, reason=reason, remember=intent is Intent.CANCELLED
-            )
+            changed = await self._changes.locked(caller, act, ids, plan, expected=versions, reason=reason)
             active = [job_id for job_id in dict.fromkeys(ids) if (run := memory.run_of.get(job_id)) and run.stoppable]
             if not changed and not active:
                 raise Refused(ErrorCode.WRONG_STATE, await self._nothing_to_do(act, ids))

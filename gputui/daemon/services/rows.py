@@ -65,7 +65,7 @@ class Rows:
         for job_id in wanted:
             cached = self._cache.get(job_id)
             note = self._ctx.memory.note(job_id)
-            if cached is not None and (cached.job.version == note.version if note else cached.job.state in ENDED):
+            if cached is not None and (cached.job.version == note.version if note else self._settled(cached.job)):
                 self._cache.move_to_end(job_id)
                 found[job_id] = cached
         missing = [job_id for job_id in wanted if job_id not in found]
@@ -79,6 +79,10 @@ class Rows:
             while len(self._cache) > MOST_CACHED:
                 self._cache.popitem(last=False)
         return found
+
+    def _settled(self, job: Job) -> bool:
+        """Whether a row that was kept of a job that has ended by now is its last."""
+        return job.state in ENDED and job.id not in self._ctx.memory.revived
 
     def _row(self, stored: Stored, reason: Reason | None) -> JobRow:
         memory, job = self._ctx.memory, stored.job

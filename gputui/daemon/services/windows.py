@@ -122,7 +122,7 @@ class Windows:
         return {"total": total, "jobs": await self._rows.of(ids)}
 
     def counts(self) -> dict[str, int]:
-        """Waiting jobs by class, and waiting and active ones by state."""
+        """Waiting jobs by class, and all jobs by state."""
         memory = self._ctx.memory
         found = {name: count for name, count in memory.classes.items() if count}
         return found | {state.value: count for state, count in memory.states.items() if count}

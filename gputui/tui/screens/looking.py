@@ -43,8 +43,7 @@ def tabs(scope: str, counts: dict[str, int], look: Look, width: int) -> Line:
         if width < 60 and not here:
             line += [(name[:3], look.dim), ("  ", look.dim)]
             continue
-        # the daemon counts ended jobs only where it has them at hand; no number is better than a wrong one
-        known = bool(counts) and bool(states) and (states is not _ENDED or any(state in counts for state in states))
+        known = bool(counts) and bool(states)
         line.append((f"{name} {_sum(counts, states):,}" if known else name, look.strong if here else look.dim))
         if states is _ENDED and failed:
             line.append((f" {failed:,} failed", look.lost))
