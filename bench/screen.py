@@ -10,8 +10,9 @@ from bench.submits import GPUS, queue_of
 from bench.terminal import Terminal
 
 GPU_ROW = rb"a10-24g"
-POINTER = "▸".encode()
-"""Stands in the row under the cursor: its arrival is the key's paint, whatever else is drawn meanwhile."""
+QUEUE_ROW = rb"\x1b\[(?:1[6-9]|2\d|3[0-6]);\d+H"
+"""Something is written among the jobs: with 50 lines they stand there, and nothing moves in them while nothing happens.
+"""
 KEYS = (b"j", b"j", b"j", b"k", b"j", b"\x04", b"k", b"j", b"\x04", b"j", b"k", b"\x15")
 
 
@@ -39,7 +40,7 @@ def _first(command: list[str], env: dict[str, str], pattern: bytes) -> float:
 
 
 def keys(counts: Counts) -> list[Figure]:
-    """From a key handed to the terminal until the row under the cursor is painted; the screen's memory after that."""
+    """From a key handed to the terminal until the jobs are painted; the screen's memory after that."""
     chance = random.Random(3)
     waits: list[float] = []
     with place() as where, daemon(where, GPUS) as running:
@@ -47,12 +48,12 @@ def keys(counts: Counts) -> list[Figure]:
         running.until(8)
         with Terminal(GPUTUI, running.env) as terminal:
             terminal.wait_for(GPU_ROW)
-            terminal.wait_for(POINTER)
+            terminal.wait_for(QUEUE_ROW)
             terminal.settle(0.4, 3)
             for number in range(counts.keys):
                 mark = terminal.mark()
                 pressed = terminal.send(KEYS[number % len(KEYS)])
-                waits.append(terminal.wait_for(POINTER, mark) - pressed)
+                waits.append(terminal.wait_for(QUEUE_ROW, mark) - pressed)
                 time.sleep(chance.uniform(0.1, 0.4))
             memory = rss(terminal.process.pid)
             processes = len(family(terminal.process.pid))
