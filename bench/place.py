@@ -35,7 +35,6 @@ class Place:
             **{f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("STATE", "CONFIG", "CACHE", "DATA")},
             "XDG_RUNTIME_DIR": str(folder),
             "GPUTUI_LOCK_DIR": str(folder / "locks"),
-            "GPUTUI_SIMULATED_SEED": uuid.uuid4().hex,
         }
         (folder / "locks").mkdir()
 

@@ -66,6 +66,7 @@ def test_every_state_shows_within_a_minute_and_nothing_is_left(demo, home):
     assert not socket.exists()
     assert [entry.name for entry in (home / "state" / "gputui-demo").iterdir()] == ["demo.lock"]
     assert list((home / "state").iterdir()) == [home / "state" / "gputui-demo"]
+    assert not Path(os.environ["GPUTUI_LOCK_DIR"]).exists()  # its GPUs are nobody else's business
 
 
 def test_a_daemon_killed_in_the_demo_comes_back_and_is_cleaned_up(demo):

@@ -3,7 +3,6 @@
 import re
 import signal
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +21,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """A daemon whose queue holds three jobs."""
     folder = tmp_path_factory.mktemp("screen")
     env = {
-        "GPUTUI_SIMULATED_SEED": uuid.uuid4().hex,
         "XDG_CONFIG_HOME": str(folder),
         "XDG_RUNTIME_DIR": str(folder),
         "HOME": str(folder),
@@ -261,8 +259,7 @@ def test_the_keys_of_the_footer_do_what_they_say(server, tmp_path):
 
 
 def test_a_daemon_that_was_killed_is_said_and_found_again(home: Path):
-    env = {"GPUTUI_SIMULATED_SEED": uuid.uuid4().hex}
-    with running_daemon(home, gpus=GPUS, env=env) as found:
+    with running_daemon(home, gpus=GPUS) as found:
         with found.client() as client:
             client.submit({"jobs": [{"argv": ["true"], "name": "third", "hold": True}], "cwd": "/", "env": {}})
         with Terminal(["env", "GPUTUI_SIMULATED_GPUS=" + GPUS, *command(found)]) as terminal:

@@ -6,7 +6,6 @@ One process (`gputui demo --headless`, or the same started by `gputui demo`) own
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import signal
 import subprocess
@@ -166,8 +165,8 @@ def _set_environment(root: Path, socket: Path) -> None:
     """For the daemon and everything else that this process starts."""
     os.environ["GPUTUI_SIMULATED_GPUS"] = sample.GPUS
     os.environ["GPUTUI_SIMULATED_FOREIGN"] = str(root / "foreign.json")
-    # GPUs are locked machine-wide by UUID, and two users may show a demo on one machine
-    os.environ["GPUTUI_SIMULATED_SEED"] = secrets.token_hex(8)
+    # simulated GPUs have the same UUIDs for everyone on a machine, and two users may show a demo on it
+    os.environ["GPUTUI_LOCK_DIR"] = str(root / "locks")
     os.environ["GPUTUI_STATE"] = str(root / "state")
     os.environ["GPUTUI_SOCKET"] = str(socket)
 

@@ -16,8 +16,6 @@ from gputui.gpus.reading import GpuReading, Holder, Int, Missing, Problem, Proce
 FULL_LOAD = 0.1
 """Cores of CPU use that show as 100 %: eight busy trainers do not fill a laptop."""
 SPEC_ENV = "GPUTUI_SIMULATED_GPUS"
-SEED_ENV = "GPUTUI_SIMULATED_SEED"
-"""Changes the UUIDs; without it they depend on the machine alone."""
 FOREIGN_ENV = "GPUTUI_SIMULATED_FOREIGN"
 """Path of a JSON file {uuid or index: [{"pid", "memory"}]}: processes that no run owns. Read again when it changes."""
 
@@ -83,9 +81,8 @@ def parse_spec(spec: str) -> list[SimulatedGpu]:
 
 
 def simulated_uuid(index: int) -> str:
-    """The same on this machine each time, for the same seed."""
-    seed = os.environ.get(SEED_ENV, "")
-    digest = hashlib.sha256(f"{_machine_id()}/{seed}/{index}".encode()).hexdigest()
+    """The same on this machine each time."""
+    digest = hashlib.sha256(f"{_machine_id()}/{index}".encode()).hexdigest()
     return f"GPU-sim-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:28]}"
 
 

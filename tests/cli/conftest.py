@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +70,7 @@ def here(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 @pytest.fixture
 def daemon(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     """A daemon with three simulated GPUs, which every command finds. Ended with all its jobs."""
-    seed = {"GPUTUI_SIMULATED_SEED": uuid.uuid4().hex}
-    with running_daemon(home, gpus="2xh100-80g,1xa10-24g", env=seed) as found:
+    with running_daemon(home, gpus="2xh100-80g,1xa10-24g") as found:
         monkeypatch.setenv("GPUTUI_SOCKET", str(found.socket))
         with found.client() as client:
             until(lambda: client.gpus()["gpus"])

@@ -8,7 +8,7 @@ import pytest
 from gputui.domain.errors import InputError
 from gputui.gpus.processes import ProcStat
 from gputui.gpus.reading import Holder
-from gputui.gpus.simulated import FOREIGN_ENV, SEED_ENV, SimulatedSource, parse_spec, simulated_uuid
+from gputui.gpus.simulated import FOREIGN_ENV, SimulatedSource, parse_spec, simulated_uuid
 
 GIB = 1 << 30
 
@@ -44,7 +44,7 @@ def test_uuids_are_stable_and_differ(monkeypatch):
     assert first == [simulated_uuid(index) for index in range(100)]
     assert len(set(first)) == 100
     assert all(uuid.startswith("GPU-sim-") for uuid in first)
-    monkeypatch.setenv(SEED_ENV, "another machine")
+    monkeypatch.setattr("gputui.gpus.simulated._machine_id", lambda: "another machine")
     assert not set(first) & {simulated_uuid(index) for index in range(100)}
 
 
