@@ -10,7 +10,7 @@ from bench.submits import GPUS, queue_of
 from bench.terminal import Terminal
 
 GPU_ROW = rb"a10-24g"
-QUEUE_ROW = rb"\x1b\[(?:1[6-9]|2\d|3[0-6]);\d+H"
+QUEUE_ROW = rb"\x1b\[(?:1[4-9]|2\d|3[0-8]);\d+H"
 """Something is written among the jobs: with 50 lines they stand there, and nothing moves in them while nothing happens.
 """
 KEYS = (b"j", b"j", b"j", b"k", b"j", b"\x04", b"k", b"j", b"\x04", b"j", b"k", b"\x15")
@@ -48,7 +48,7 @@ def keys(counts: Counts) -> list[Figure]:
         running.until(8)
         with Terminal(GPUTUI, running.env) as terminal:
             terminal.wait_for(GPU_ROW)
-            terminal.wait_for(QUEUE_ROW)
+            terminal.wait_for(rb"sweep-")
             terminal.settle(0.4, 3)
             for number in range(counts.keys):
                 mark = terminal.mark()
