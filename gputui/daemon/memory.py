@@ -34,10 +34,25 @@ class Note:
     owner_uid: int
     project: str
     priority_class: str
+    priority: int
     version: int
     attempt: int
     vouched: bool
     """Someone lets it start although its data is not ready."""
+    _shown: str = ""
+    """What words are looked for in; made at the first look and kept, since a filter looks through every job."""
+
+    def has(self, words: Iterable[str]) -> bool:
+        """Whether each of these words, case folded, occurs in number, name, owner, project, class or state."""
+        if not self._shown:
+            shown = f"#{self.id} {self.name} {self.owner} {self.project} {self.priority_class} {self.state}"
+            self._shown = shown.casefold()
+        return all(word in self._shown for word in words)
+
+    def become(self, state: JobState) -> None:
+        """Change its state."""
+        self.state = state
+        self._shown = ""
 
 
 @dataclass(slots=True)
@@ -177,8 +192,8 @@ class Memory:
         demand = Demand(row.gpus, frozenset(row.gpu_types), row.gpu_memory, row.share)
         owner, project, priority_class = intern(row.owner), intern(row.project), intern(row.priority_class)
         self.notes[row.id] = Note(
-            row.id, row.state, row.name, owner, row.owner_uid, project, priority_class, row.version,
-            row.attempt, row.vouched is not None,
+            row.id, row.state, row.name, owner, row.owner_uid, project, priority_class, row.priority,
+            row.version, row.attempt, row.vouched is not None,
         )  # fmt: skip
         self.states[row.state] += 1
         self.classes[priority_class] += 1
@@ -220,7 +235,7 @@ class Memory:
     def set_state(self, note: Note, state: JobState) -> None:
         """An active job's next active state."""
         self.states[note.state] -= 1
-        note.state = state
+        note.become(state)
         self.states[state] += 1
 
     def retire(self, run: ActiveRun, releasing_since: float | None) -> None:
@@ -332,5 +347,5 @@ def note_of(job: Job) -> Note:
     """A job's row as lists need it."""
     return Note(
         job.id, job.state, job.name, intern(job.owner), job.owner_uid, intern(job.project),
-        intern(job.priority_class), job.version, job.attempt, job.vouched is not None,
+        intern(job.priority_class), job.priority, job.version, job.attempt, job.vouched is not None,
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Jobs in the store: bulk insert, the scheduler's projection, changes guarded by the row's version, ended ones."""
+"""Jobs in the store: bulk insert, the scheduler's projection, changes guarded by the row's version."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -9,14 +9,14 @@ from sqlmodel import Session, SQLModel, col, select
 
 from gputui.domain.errors import Refused
 from gputui.domain.job import JobSpec
-from gputui.domain.lifecycle import ACTIVE, ENDED, WAITING, Hold, JobState
+from gputui.domain.lifecycle import ACTIVE, WAITING, Hold, JobState
 from gputui.store import environments, rows
 from gputui.store.environments import environment
 from gputui.store.tables import Job, JobDataset, Meta
 
 __all__ = [
-    "WaitingJob", "active", "count_ended", "counts", "datasets_of", "ended", "environment", "get", "get_many",
-    "insert_jobs", "last_seq", "load_waiting", "set_datasets", "set_move_keys", "update_job", "update_jobs",
+    "WaitingJob", "active", "counts", "datasets_of", "environment", "get", "get_many", "insert_jobs",
+    "last_seq", "load_waiting", "set_datasets", "set_move_keys", "update_job", "update_jobs",
 ]  # fmt: skip
 
 _JOB = SQLModel.metadata.tables["job"]
@@ -252,49 +252,6 @@ def set_move_keys(session: Session, keys: Mapping[int, int | None]) -> None:
     if keys:
         query = sa.update(_JOB).where(_JOB.c.id == sa.bindparam("job")).values(move_key=sa.bindparam("key"))
         session.connection().execute(query, [{"job": job_id, "key": key} for job_id, key in keys.items()])
-
-
-def ended(
-    session: Session,
-    *,
-    states: Collection[JobState] = ENDED,
-    owner: str | None = None,
-    project: str | None = None,
-    text: str = "",
-    offset: int = 0,
-    limit: int = 100,
-) -> list[Job]:
-    """Ended jobs, the newest end first. `text` is looked for in name, owner and project, whatever its case."""
-    query = select(Job).where(*_matches(states, owner, project, text))
-    newest = (col(Job.ended_at).desc(), col(Job.id).desc())
-    return list(session.exec(query.order_by(*newest).offset(offset).limit(limit)))
-
-
-def count_ended(
-    session: Session,
-    *,
-    states: Collection[JobState] = ENDED,
-    owner: str | None = None,
-    project: str | None = None,
-    text: str = "",
-) -> int:
-    """How many jobs `ended` would find without a limit."""
-    query = sa.select(sa.func.count()).select_from(_JOB).where(*_matches(states, owner, project, text))
-    return int(session.execute(query).scalar_one())
-
-
-def _matches(
-    states: Collection[JobState], owner: str | None, project: str | None, text: str
-) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = [_JOB.c.state.in_(ENDED.intersection(states))]
-    if owner is not None:
-        found.append(_JOB.c.owner == owner)
-    if project is not None:
-        found.append(_JOB.c.project == project)
-    if text:
-        places = (_JOB.c.name, _JOB.c.owner, _JOB.c.project)
-        found.append(sa.or_(*(place.icontains(text, autoescape=True) for place in places)))
-    return found
 
 
 def counts(session: Session) -> dict[JobState, int]:

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from gputui.daemon.memory import DatasetNote
+from gputui.daemon.services import windows
 from gputui.daemon.services.windows import View
 from gputui.domain.errors import InputError, Refused
 from gputui.domain.lifecycle import JobState
+from gputui.tui.widgets.queue_columns import VIEWS
 from tests.support.core import ENV, ME, Core, core
 
 
@@ -96,3 +99,85 @@ async def test_ended_jobs_are_counted_by_state_from_the_first_window_on(home: Pa
         await daemon.close()
         await daemon.open()
         assert daemon.services.windows.counts() == {"succeeded": 1, "failed": 1, "normal": 1, "queued": 1}
+
+
+async def test_sorts_put_classes_by_rank_and_say_what_cannot_be_sorted_here(home: Path) -> None:
+    async with core(home) as daemon:
+        ids = await filled(daemon)
+        await daemon.services.moves.move(ME, ids[0], "top")
+        window = daemon.services.windows.window
+
+        async def sorted_by(sort: str, **how: object) -> list[int]:
+            return [row["id"] for row in (await window(View(sort=sort, **how)))["jobs"]]  # type: ignore[arg-type]
+
+        assert await sorted_by("class") == [*ids[1::3], *ids[2::3], *ids[0::3]]
+        assert await sorted_by("class", reverse=True) == [*ids[1::3], *ids[2::3], *ids[0::3]][::-1]
+        assert await sorted_by("position") == [ids[0], *ids[1::3], *ids[2::3], *ids[3::3]]
+        assert await sorted_by("submitted") == ids
+        with pytest.raises(InputError, match="sort is 'elapsed': here, write one of position, id"):
+            await window(View(sort="elapsed"))
+        with pytest.raises(InputError, match="sort is 'readiness'"):
+            await window(View(scope="all", sort="readiness"))
+        for scope, columns in VIEWS.items():
+            for column in columns:
+                await window(View(scope, sort=column.sort))  # whatever the screen offers is taken
+        unfiltered = await window(View(text=" ", invert=True))
+        assert unfiltered["total"] == 12, "there is nothing to leave out"
+
+
+async def test_a_job_that_is_ready_comes_before_one_that_is_not(home: Path) -> None:
+    async with core(home) as daemon:
+        await daemon.services.freezer.freeze(ME, "a test looks at the queue")
+        daemon.ctx.memory.set_dataset("half", DatasetNote(ready=False, readiness=0.5))
+        ids = [await daemon.submit("true", datasets=names) for names in (["never"], ["half"], [])]
+        by_readiness = await daemon.services.windows.window(View(sort="readiness"))
+        assert [row["readiness"] for row in by_readiness["jobs"]] == [0.5, 1.0, None]
+        assert [row["id"] for row in by_readiness["jobs"]] == [ids[1], ids[2], ids[0]]
+
+
+async def test_a_window_on_ended_jobs_has_anchors_sorts_and_filters_too(home: Path) -> None:
+    async with core(home) as daemon:
+        good, bad = await daemon.submit("true", name="b"), await daemon.submit("false", name="a", **{"class": "core"})
+        await daemon.ended(good, bad)
+        await daemon.services.freezer.freeze(ME, "a test looks at the queue")
+        waiting = await daemon.submit("true", name="c")
+        gone = await daemon.submit("true", name="d", **{"class": "filler"})
+        await daemon.services.jobs.cancel(ME, [gone])
+        window = daemon.services.windows.window
+
+        async def ids(scope: str = "ended", **how: object) -> list[int]:
+            return [row["id"] for row in (await window(View(scope, **how)))["jobs"]]  # type: ignore[arg-type]
+
+        assert (await ids())[0] == gone
+        assert (await ids(reverse=True))[-1] == gone
+        assert await ids(sort="class") == [bad, good, gone]
+        assert await ids(sort="name", reverse=True) == [gone, good, bad]
+        assert await ids(text="failed") == [bad]
+        assert await ids(text="failed", invert=True, sort="id") == [good, gone]
+        assert await ids("all", sort="name") == [waiting, bad, good, gone]
+
+        around = await window(View("ended", sort="name"), anchor=good, before=0, after=0)
+        assert (around["first"], [row["id"] for row in around["jobs"]]) == (1, [good])
+        around = await window(View("all", sort="name"), anchor=bad, before=1, after=0)
+        assert (around["first"], [row["id"] for row in around["jobs"]]) == (0, [waiting, bad])
+        elsewhere = await window(View("ended", text="failed"), anchor=good, first=0, after=5)
+        assert [row["id"] for row in elsewhere["jobs"]] == [bad]
+
+
+async def test_a_look_through_many_jobs_lets_others_have_their_turn(home: Path) -> None:
+    async with core(home) as daemon:
+        await daemon.services.freezer.freeze(ME, "a test looks at the queue")
+        jobs = [{"argv": ["true"], "name": f"n{n}"} for n in range(2 * windows.PIECE + 1)]
+        ids = (await daemon.services.submit.submit(ME, jobs, "/", ENV))["job_ids"]
+        looking = asyncio.create_task(daemon.services.windows.window(View(text="n4", sort="name"), after=0))
+        await asyncio.sleep(0)
+        turns = 0
+        while not looking.done():
+            # the last job leaves in the middle of the look: that must not trouble it
+            if not turns:
+                daemon.ctx.memory.drop(ids[-1])
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= 2
+        found = await looking
+        assert found["total"] == sum("n4" in f"n{n}" for n in range(2 * windows.PIECE))

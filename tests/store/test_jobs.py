@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from gputui.domain.errors import Refused
 from gputui.domain.job import Demand
 from gputui.domain.lifecycle import Hold, JobState
-from gputui.store import datasets, environments, jobs, runs
+from gputui.store import datasets, ended, environments, jobs, runs
 from gputui.store.db import Store
 from gputui.store.tables import Dataset, Environment, Job, Run, RunState
 from tests.store.conftest import AT, HOST, Submit, spec
@@ -235,17 +235,47 @@ def test_ended_jobs_newest_first(store: Store, submit: Submit) -> None:
             jobs.update_job(session, job_id, state=state, ended_at=AT + timedelta(minutes=job_id % 3), exit_code=0)
     with store.read() as session:
 
-        def ids(**how: object) -> list[int]:
-            return [job.id for job in jobs.ended(session, **how)]  # type: ignore[arg-type]
+        def ids(offset: int = 0, limit: int = 100, **how: object) -> list[int]:
+            which = ended.Which(**how)  # type: ignore[arg-type]
+            found = [job.id for job in ended.page(session, which, offset, limit)]
+            assert ended.count(session, which) == len(found) or (offset, limit) != (0, 100)
+            assert offset or [ended.place(session, which, job_id) for job_id in found] == list(range(len(found)))
+            return found
 
         assert ids() == [2, 4, 1, 3]
+        assert ids(reverse=True) == [3, 1, 4, 2]
         assert ids(offset=1, limit=2) == [4, 1]
         assert ids(states={JobState.FAILED, JobState.QUEUED}) == [3]
         assert ids(project="a") == [2, 4]
         assert ids(owner="bob") == []
-        assert ids(text="TRAIN_") == [2, 4, 1, 3]
-        assert ids(text="n%") == []
-        assert (jobs.count_ended(session), jobs.count_ended(session, project="b")) == (4, 2)
+        assert ids(words=["TRAIN_"]) == [2, 4, 1, 3]
+        assert ids(words=["train", "failed"]) == [3]
+        assert ids(words=["train", "failed"], invert=True) == [2, 4, 1]
+        assert ids(words=["#4"]) == [4]
+        assert ids(words=["n%"]) == []
+        assert ended.place(session, ended.Which(project="a"), 1) is None
+        assert ended.place(session, ended.Which(), 5) is None
+
+
+def test_ended_jobs_in_other_orders(store: Store, submit: Submit) -> None:
+    classes = ("filler", "core", "normal")
+    submit([spec(name=f"N{n}", priority_class=classes[n], priority=n) for n in range(3)])
+    with store.write() as session:
+        for job_id, started in ((1, None), (2, 5), (3, 2)):
+            began = None if started is None else AT + timedelta(seconds=started)
+            ended_at = AT + timedelta(seconds=10 * job_id)
+            jobs.update_job(session, job_id, state=JobState.SUCCEEDED, started_at=began, ended_at=ended_at)
+    with store.read() as session:
+
+        def ids(sort: str, *, reverse: bool = False) -> list[int]:
+            return [job.id for job in ended.page(session, ended.Which(sort=sort, reverse=reverse))]
+
+        assert ids("class") == [2, 3, 1]
+        assert ids("class", reverse=True) == [1, 3, 2]
+        assert ids("priority") == [3, 2, 1]
+        assert ids("name") == ids("owner") == ids("ended") == ids("submitted") == [1, 2, 3]
+        assert ids("started") == [3, 2, 1]
+        assert ids("elapsed") == [2, 3, 1]
 
 
 def test_times_come_back_aware_and_naive_ones_are_refused(store: Store, submit: Submit) -> None:
@@ -313,7 +343,7 @@ def test_skypilot_4552_a_thousand_ends_at_once(store: Store, submit: Submit) -> 
     def look() -> None:
         while not done.is_set():
             with store.read() as session:
-                jobs.count_ended(session)
+                ended.count(session, ended.Which())
 
     with ThreadPoolExecutor(9) as pool:
         watcher = pool.submit(look)

@@ -1,19 +1,26 @@
 """Windows on the lists of jobs: which rows a screen or a command sees, by filter and order."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import asyncio
+from array import array
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gputui.daemon.context import Context
-from gputui.daemon.memory import Note
+from gputui.daemon.memory import Memory, Note
 from gputui.daemon.services.rows import Rows
 from gputui.domain.errors import InputError
-from gputui.domain.job import QueuedJob
+from gputui.domain.job import CLASSES, Demand
 from gputui.domain.lifecycle import ENDED, WAITING, JobState
 from gputui.protocol import JobsReply, WindowReply
-from gputui.store import jobs
+from gputui.store import ended
 
 SCOPES = ("queue", "active", "ended", "all")
 LARGEST_WINDOW = 500
+PIECE = 2000
+"""Jobs looked at in one go (about 2 ms) before others have their turn."""
+MOST_REMEMBERED = 8
+"""Filtered or sorted lists that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +29,67 @@ class View:
 
     scope: str = "queue"
     text: str = ""
-    """Each word must occur in id, name, owner, project, class or state, whatever its case."""
+    """Each word must occur in number, name, owner, project, class or state, whatever its case."""
     invert: bool = False
-    """Those that do not match instead."""
+    """Those that do not match instead; without a text nothing is left out."""
     sort: str = ""
-    """Empty: queue order."""
+    """Empty or `position`: the scope's own order. In `all`, jobs that have ended come last however it is sorted."""
     reverse: bool = False
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What to look for."""
+        return tuple(self.text.casefold().split())
 
-_SORTS: dict[str, Callable[[Note, QueuedJob | None], object]] = {
-    "id": lambda note, _: note.id,
-    "name": lambda note, _: note.name.casefold(),
-    "owner": lambda note, _: note.owner,
-    "project": lambda note, _: note.project,
-    "class": lambda note, _: note.priority_class,
-    "state": lambda note, _: note.state.value,
-    "priority": lambda _, job: -job.priority if job else 0,
-    "gpus": lambda _, job: job.demand.gpus if job else 0,
-    "duration": lambda _, job: (job.duration is None, job.duration or 0.0) if job else (True, 0.0),
-    "submitted": lambda note, job: job.submitted_seq if job else note.id,
+
+def _demand(memory: Memory, note: Note) -> Demand:
+    job = memory.scheduler.get(note.id)
+    return job.demand if job else memory.run_of[note.id].demand
+
+
+def _duration(memory: Memory, note: Note) -> float:
+    job = memory.scheduler.get(note.id)
+    duration = job.duration if job else memory.run_of[note.id].duration
+    return _LAST if duration is None else duration
+
+
+def _readiness(memory: Memory, note: Note) -> float:
+    job = memory.scheduler.get(note.id)
+    readiness = memory.readiness(job.datasets) if job else None
+    return _LAST if readiness is None else readiness
+
+
+def _began(memory: Memory, note: Note) -> float:
+    run = memory.run_of.get(note.id)
+    return _LAST if run is None or run.began_at is None else run.began_at
+
+
+_LAST = float("inf")
+"""Where what is not known is put."""
+_RANK = {name: rank for rank, name in enumerate(CLASSES)}
+_SORTS: dict[str, Callable[[Memory, Note], Any]] = {
+    "id": lambda _, note: note.id,
+    "submitted": lambda _, note: note.id,
+    "name": lambda _, note: note.name.casefold(),
+    "owner": lambda _, note: note.owner,
+    "project": lambda _, note: note.project,
+    "class": lambda _, note: _RANK[note.priority_class],
+    "state": lambda _, note: note.state.value,
+    "priority": lambda _, note: -note.priority,
+    "gpus": lambda memory, note: _demand(memory, note).gpus,
+    "duration": _duration,
+    "readiness": _readiness,
+    "started": _began,
+    "elapsed": lambda memory, note: -began if (began := _began(memory, note)) != _LAST else _LAST,
+    "ended": lambda _, __: 0,
 }
+_NOT_IN = {
+    "readiness": {"active", "ended", "all"},
+    "started": {"queue"},
+    "elapsed": {"queue"},
+    "ended": {"queue", "active"},
+}
+"""Scopes in which a sort would say nothing."""
 
 
 class Windows:
@@ -50,29 +98,29 @@ class Windows:
     def __init__(self, ctx: Context, rows: Rows) -> None:
         self._ctx = ctx
         self._rows = rows
-        self._cache: dict[View, tuple[int, list[int]]] = {}
+        self._cache: dict[View, tuple[int, Sequence[int]]] = {}
 
     async def window(
         self, view: View, *, anchor: int | None = None, first: int = 0, before: int = 0, after: int = 100
     ) -> WindowReply:
-        """`before` and `after` rows around `anchor`, or where it is not in view the rows from `first` on."""
-        if view.scope not in SCOPES:
-            raise InputError("scope", view.scope, f"write one of {', '.join(SCOPES)}")
-        if view.sort and view.sort != "position" and view.sort not in _SORTS:
-            raise InputError("sort", view.sort, f"write one of position, {', '.join(_SORTS)}")
+        """`before` and `after` rows around `anchor`, or where it is not in view the rows from `first` on.
+
+        Raises `InputError`.
+        """
+        view = _checked(view)
         count = min(max(0, before) + max(0, after) + 1, LARGEST_WINDOW)
-        memory = self._ctx.memory
-        version = memory.version
-        here = self._in_memory(view)
-        ended = await self._count_ended(view.text) if view.scope in {"ended", "all"} and not view.invert else 0
-        at = self._place(anchor, here) if anchor is not None else None
+        version = self._ctx.memory.version
+        here = await self._in_memory(view)
+        which = _which(view)
+        past = await self._ctx.read(lambda session: ended.count(session, which)) if _shows_ended(view) else 0
+        at = None if anchor is None else await self._place(anchor, view, here)
         start = max(0, first if at is None else at - before)
         ids = list(here[start : start + count])
-        if ended and len(ids) < count:
-            ids += await self._ended(view.text, max(0, start - len(here)), count - len(ids))
+        if past and len(ids) < count:
+            ids += await self._ended(which, max(0, start - len(here)), count - len(ids))
         return {
             "version": version,
-            "total": len(here) + ended,
+            "total": len(here) + past,
             "first": start,
             "jobs": await self._rows.of(ids),
             "counts": self.counts(),
@@ -93,32 +141,25 @@ class Windows:
         wanted = frozenset(states) or frozenset(JobState)
         words = text.casefold().split()
 
-        def fits(job_id: int) -> bool:
-            note = memory.notes[job_id]
+        def fits(note: Note) -> bool:
             return (
                 note.state in wanted
                 and project in (None, note.project)
                 and owner in (None, note.owner)
-                and matches(note, words)
+                and note.has(words)
             )
 
         waiting = memory.scheduler.window(0, len(memory.scheduler)) if wanted & WAITING else []
-        here = [job_id for job_id in (*waiting, *sorted(memory.run_of, reverse=True)) if fits(job_id)]
-        ended = wanted & ENDED
+        here: list[int] = []
+        async for notes in self._pieces([*waiting, *sorted(memory.run_of, reverse=True)]):
+            here += [note.id for note in notes if fits(note)]
         total = len(here)
         ids = here[offset : offset + limit]
-        if ended:
-            total += await self._ctx.read(
-                lambda session: jobs.count_ended(session, states=ended, owner=owner, project=project, text=text)
-            )
+        if wanted & ENDED:
+            which = ended.Which(wanted & ENDED, owner, project, words)
+            total += await self._ctx.read(lambda session: ended.count(session, which))
             if len(ids) < limit:
-                skip, rest = max(0, offset - len(here)), limit - len(ids)
-                found = await self._ctx.read(
-                    lambda session: jobs.ended(
-                        session, states=ended, owner=owner, project=project, text=text, offset=skip, limit=rest
-                    )
-                )
-                ids += [job.id for job in found if job.id not in memory.notes]
+                ids += await self._ended(which, max(0, offset - len(here)), limit - len(ids))
         return {"total": total, "jobs": await self._rows.of(ids)}
 
     def counts(self) -> dict[str, int]:
@@ -129,49 +170,90 @@ class Windows:
 
     # --- Within -----------------------------------------------------------------------------------------------------
 
-    def _in_memory(self, view: View) -> Sequence[int]:
+    async def _in_memory(self, view: View) -> Sequence[int]:
         """The ids in view of jobs that have not ended, in order."""
         memory = self._ctx.memory
         if view.scope == "ended":
             return ()
-        plain = not (view.text or view.invert or view.reverse or view.sort not in {"", "position"})
-        if plain and view.scope == "queue":
+        if view == View():
             return _Queue(self._ctx)
         cached = self._cache.get(view)
         if cached is not None and cached[0] == memory.version:
             return cached[1]
-        active = sorted(memory.run_of) if view.scope in {"active", "all"} else []
-        queue = memory.scheduler.window(0, len(memory.scheduler)) if view.scope in {"queue", "all"} else []
-        ids = [*active, *queue]
-        words = view.text.casefold().split()
-        if words or view.invert:
-            ids = [job_id for job_id in ids if matches(memory.notes[job_id], words) != view.invert]
-        key = _SORTS.get(view.sort)
-        if key is not None:
-            ids.sort(key=lambda job_id: key(memory.notes[job_id], memory.scheduler.get(job_id)))  # type: ignore[arg-type,return-value]
-        if view.reverse:
-            ids.reverse()
-        if len(self._cache) > 8:
+        version = memory.version
+        ids = await self._ordered(view)
+        if len(self._cache) >= MOST_REMEMBERED:
             self._cache.clear()
-        self._cache[view] = (memory.version, ids)
+        self._cache[view] = (version, ids)
         return ids
 
-    def _place(self, anchor: int, here: Sequence[int]) -> int | None:
+    async def _ordered(self, view: View) -> Sequence[int]:
+        """Filtered and sorted."""
+        memory = self._ctx.memory
+        active = sorted(memory.run_of) if view.scope in {"active", "all"} else []
+        queue = memory.scheduler.window(0, len(memory.scheduler)) if view.scope in {"queue", "all"} else []
+        words, key = view.words, _SORTS.get(view.sort)
+        found: list[tuple[Any, int]] = []
+        async for notes in self._pieces([*active, *queue]):
+            for note in notes:
+                if not words or note.has(words) != view.invert:
+                    found.append((key(memory, note) if key else 0, note.id))
+        if key:
+            found.sort(key=_first)
+        order = array("q", [job_id for _, job_id in found])
+        if view.reverse:
+            order.reverse()
+        return order
+
+    async def _pieces(self, ids: Sequence[int]) -> AsyncIterator[list[Note]]:
+        """What is known of these jobs, in pieces: a look through 100,000 of them must hold up nobody."""
+        notes = self._ctx.memory.notes
+        for start in range(0, len(ids), PIECE):
+            # without those that ended while others had their turn
+            yield [notes[job_id] for job_id in ids[start : start + PIECE] if job_id in notes]
+            await asyncio.sleep(0)
+
+    async def _place(self, anchor: int, view: View, here: Sequence[int]) -> int | None:
         if isinstance(here, _Queue):
             scheduler = self._ctx.memory.scheduler
             return scheduler.position(anchor) - 1 if anchor in scheduler else None
-        try:
-            return here.index(anchor)
-        except ValueError:
+        if anchor in self._ctx.memory.notes:
+            try:
+                return here.index(anchor)
+            except ValueError:
+                return None
+        if not _shows_ended(view):
             return None
+        place = await self._ctx.read(lambda session: ended.place(session, _which(view), anchor))
+        return None if place is None else len(here) + place
 
-    async def _count_ended(self, text: str) -> int:
-        return await self._ctx.read(lambda session: jobs.count_ended(session, text=text))
-
-    async def _ended(self, text: str, offset: int, limit: int) -> list[int]:
-        found = await self._ctx.read(lambda session: jobs.ended(session, text=text, offset=offset, limit=limit))
+    async def _ended(self, which: ended.Which, offset: int, limit: int) -> list[int]:
+        found = await self._ctx.read(lambda session: ended.page(session, which, offset, limit))
         # one that ended between the two looks is still in memory, and shown there
         return [job.id for job in found if job.id not in self._ctx.memory.notes]
+
+
+def _checked(view: View) -> View:
+    """The view as it is meant. Raises `InputError`."""
+    if view.scope not in SCOPES:
+        raise InputError("scope", view.scope, f"write one of {', '.join(SCOPES)}")
+    view = replace(view, sort="" if view.sort == "position" else view.sort, invert=view.invert and bool(view.words))
+    sorts = [name for name in _SORTS if view.scope not in _NOT_IN.get(name, ())]
+    if view.sort and view.sort not in sorts:
+        raise InputError("sort", view.sort, f"here, write one of position, {', '.join(sorts)}")
+    return view
+
+
+def _shows_ended(view: View) -> bool:
+    return view.scope in {"ended", "all"}
+
+
+def _which(view: View) -> ended.Which:
+    return ended.Which(words=view.words, invert=view.invert, sort=view.sort, reverse=view.reverse)
+
+
+def _first(pair: tuple[Any, int]) -> Any:
+    return pair[0]
 
 
 class _Queue(Sequence[int]):
@@ -188,11 +270,3 @@ class _Queue(Sequence[int]):
             first, last, _ = at.indices(len(self))
             return self._scheduler.window(first, last - first)
         return self._scheduler.window(at, 1)[0]
-
-
-def matches(note: Note, words: Sequence[str]) -> bool:
-    """Whether each word occurs in what the row shows of the job."""
-    if not words:
-        return True
-    shown = f"#{note.id} {note.name} {note.owner} {note.project} {note.priority_class} {note.state}".casefold()
-    return all(word in shown for word in words)
