@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 import uuid
@@ -12,7 +13,12 @@ import pytest
 
 MARK = "TEST_PROCESS_MARK"
 """Every process that a test starts inherits this variable, however far it detaches itself."""
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
+
+# Whoever runs the tests may ignore these (nohup, a script's background), and all that a test starts would inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for _number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(_number, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -137,7 +137,6 @@ def test_a_daemon_of_somebody_else_is_not_trusted(home: Path, monkeypatch: pytes
     ours = os.geteuid()
     other = 4711 if ours != 4711 else 4712
     if ours == 0:
-        pytest.importorskip("pwd")
         monkeypatch.setattr(wire.struct, "unpack", lambda *_: (1, other, other))
         monkeypatch.setattr(wire.os, "geteuid", lambda: 1234)
     else:
