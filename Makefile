@@ -22,11 +22,11 @@ help:
 venv: $(READY)
 
 $(READY): requirements.lock pyproject.toml
-	@python=; for name in python3 python3.13 python3.12 python3.11; do \
-	  if $$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then python=$$name; break; fi; \
+	@python=; for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; break; fi; \
 	done; \
 	if [ -z "$$python" ]; then \
-	  echo 'gputui needs Python 3.11, 3.12 or 3.13: sudo apt-get install python3 python3-venv' >&2; exit 1; \
+	  echo 'gputui needs Python 3.11 or newer: sudo apt-get install python3 python3-venv' >&2; exit 1; \
 	fi; \
 	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then \
 	  version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
