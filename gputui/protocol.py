@@ -245,18 +245,24 @@ class SubmitReply(TypedDict):
 
 
 class MoveRequest(TypedDict):
-    """`to`: top, bottom, up, down, before, after, baseline. `n` for up and down, `id` for before and after."""
+    """`to`: top, bottom, up, down, before, after, baseline. `n` for up and down, `id` for before and after.
+
+    `filter` and `invert` as in the window the job is moved in: up and down pass `n` jobs which that shows.
+    """
 
     to: str
     n: NotRequired[int]
     id: NotRequired[int]
     version: NotRequired[int]
+    filter: NotRequired[str]
+    invert: NotRequired[bool]
 
 
 class MoveReply(TypedDict):
     position: int
     baseline_position: int
     passed_hidden: int
+    """How many of the jobs that it passed the filter hides."""
 
 
 class StartRequest(TypedDict):

@@ -105,6 +105,7 @@ class Acts:
     async def _send_moves(self, job: JobRow) -> None:
         """Tell the daemon where the job stands on screen; once more if it moved on meanwhile."""
         version: int | None = job["version"]
+        view = self.screen.jobs.view
         try:
             while True:
                 self._move_again = False
@@ -113,6 +114,8 @@ class Acts:
                     break
                 if version is not None:
                     request["version"] = version
+                if view.filter:
+                    request["filter"], request["invert"] = view.filter, view.invert
                 reply = await self.backend.move(job["id"], request)
                 # a second step of the same burst starts from the row that this one just made
                 version = None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gputui.daemon.services.windows import View
 from gputui.domain.errors import InputError, Refused
 from gputui.protocol import ErrorCode
 from tests.support.core import ENV, ME, OTHER, Core, core
@@ -198,3 +199,42 @@ async def test_a_job_that_ends_twice_shows_its_last_end(home: Path) -> None:
         assert [row["exit_code"] for row in await daemon.ended(job)] == [3]
         await daemon.services.jobs.requeue(ME, [job])
         assert [row["exit_code"] for row in await daemon.ended(job)] == [4]
+
+
+async def test_under_a_filter_a_move_passes_the_visible_neighbour_and_tells_what_it_hides(home: Path) -> None:
+    async with core(home) as daemon:
+        await frozen(daemon)
+        names = ["mine", "other", "other", "mine", "other", "mine"]
+        a, x, y, b, z, c = [await daemon.submit("true", name=name) for name in names]
+        move = daemon.services.moves.move
+        mine, others = View(text="MINE"), View(text="mine", invert=True)
+
+        reply = await move(ME, a, "down", view=mine)
+        assert order(daemon) == [x, y, b, a, z, c]
+        assert (reply["position"], reply["passed_hidden"]) == (4, 2)
+        reply = await move(ME, c, "up", n=2, view=mine)
+        assert order(daemon) == [x, y, c, b, a, z]
+        assert (reply["position"], reply["passed_hidden"]) == (3, 1)
+        reply = await move(ME, z, "up", n=9, view=others)
+        assert order(daemon) == [z, x, y, c, b, a]
+        assert (reply["position"], reply["passed_hidden"]) == (1, 3)
+        reply = await move(ME, b, "before", ref=x, view=mine)
+        assert order(daemon) == [z, b, x, y, c, a]
+        assert reply["passed_hidden"] == 2
+        assert (await move(ME, c, "up"))["passed_hidden"] == 0
+
+        with pytest.raises(Refused, match=f"#{b} is already the first that the filter shows"):
+            await move(ME, b, "up", view=mine)
+        await daemon.services.undo.undo(ME)
+        assert order(daemon) == [z, b, x, y, c, a]
+
+
+async def test_a_move_far_through_hidden_jobs(home: Path) -> None:
+    async with core(home) as daemon:
+        await frozen(daemon)
+        items = [{"argv": ["true"], "name": "mine" if n in {0, 699} else "other"} for n in range(700)]
+        ids = (await daemon.services.submit.submit(ME, items, "/", ENV))["job_ids"]
+        reply = await daemon.services.moves.move(ME, ids[-1], "up", view=View(text="mine"))
+        assert (reply["position"], reply["passed_hidden"]) == (1, 698)
+        reply = await daemon.services.moves.move(ME, ids[-1], "down", view=View(text="mine"))
+        assert (reply["position"], reply["passed_hidden"]) == (2, 0)

@@ -163,6 +163,11 @@ def job(number: int, name: str, **changes: Any) -> JobRow:
     return {**row, **changes}  # type: ignore[return-value]
 
 
+def shows(row: JobRow, sought: str, inverted: bool) -> bool:
+    """Whether a filter lets a row through."""
+    return not sought or (sought in f"#{row['id']} {row['name']} {row['owner']}") != inverted
+
+
 def sample_jobs(waiting: int = 37) -> list[JobRow]:
     """Running and ended jobs of the sketch, and `waiting` queued ones with names of every kind."""
     uuids = [row["uuid"] for row in sample_gpus()]
@@ -395,10 +400,8 @@ class FakeBackend:
         rows = [row for row in self.jobs if self._in(row, scope)]
         if scope == "all":
             rows.sort(key=lambda row: row["state"] in WAITING)
-        if sought:
-            inverted = bool(values.get("invert"))
-            rows = [row for row in rows if (sought in f"#{row['id']} {row['name']} {row['owner']}") != inverted]
-        sort = {"submitted": "submitted_at"}.get(sort, sort)
+        rows = [row for row in rows if shows(row, sought, bool(values.get("invert")))]
+        sort = {name: f"{name}_at" for name in ("submitted", "started", "ended")}.get(sort, sort)
         if sort:
             rows.sort(key=lambda row: (row[sort] is None, row[sort]), reverse=bool(values.get("reverse")))
         anchor, before, after = values.get("anchor"), values.get("before", 0), values.get("after", 0)
@@ -486,6 +489,7 @@ class FakeBackend:
         await self._act("move", job_id, dict(request))
         to, n, other = request["to"], request.get("n"), request.get("id")
         row = self.find(job_id)
+        was = self.jobs.index(row)
         self.jobs.remove(row)
         waiting = [index for index, each in enumerate(self.jobs) if each["state"] in WAITING]
         if to in ("before", "after"):
@@ -506,7 +510,13 @@ class FakeBackend:
         self.announce()
         found = self.find(job_id)
         assert found["position"] is not None
-        return {"position": found["position"], "baseline_position": found["baseline_position"] or 0, "passed_hidden": 0}
+        passed = self.jobs[min(was, at) : max(was, at) + 1]
+        sought, inverted = request.get("filter", ""), request.get("invert", False)
+        return {
+            "position": found["position"],
+            "baseline_position": found["baseline_position"] or 0,
+            "passed_hidden": sum(not shows(each, sought, inverted) for each in passed),
+        }
 
     async def start(self, job_id: int, request: StartRequest) -> ActReply:
         await self._act("start", job_id, dict(request))

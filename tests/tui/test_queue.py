@@ -109,11 +109,14 @@ async def test_under_a_filter_a_move_passes_the_visible_neighbour() -> None:
         await shown.until(lambda: shown.main.jobs.total == 1)
         await shown.press("escape", "slash", *"zhou", "enter")
         await shown.until(lambda: shown.main.jobs.cursor_id == 423 and shown.main.jobs.total > 3)
+        neighbour = ids_on_screen(shown)[1]
+        waiting = [row["id"] for row in shown.backend.jobs if row["state"] in WAITING]
+        hidden = waiting[waiting.index(423) + 1 : waiting.index(neighbour)]
         await shown.press("J")
-        neighbour = ids_on_screen(shown)[0]
-        await shown.until(
-            lambda: shown.calls("move") == [("move", 423, {"to": "after", "id": neighbour, "version": 1})]
-        )
+        request = {"to": "after", "id": neighbour, "version": 1, "filter": "zhou", "invert": False}
+        await shown.until(lambda: shown.calls("move") == [("move", 423, request)])
+        await shown.until(lambda: shown.flash.endswith(f"It passed {len(hidden)} rows that the filter hides."))
+        assert len(hidden) > 1
 
 
 async def test_moves_at_the_ends_say_so() -> None:

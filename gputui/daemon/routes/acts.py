@@ -11,6 +11,7 @@ from gputui.daemon.context import Caller
 from gputui.daemon.routes.http import Body, Reply, Text, Whole, admit, body, job_number
 from gputui.daemon.services.jobs import Jobs
 from gputui.daemon.services.moves import Moves
+from gputui.daemon.services.windows import View
 from gputui.protocol import ActReply
 
 MOST_IDS = 100_000
@@ -23,6 +24,8 @@ class MoveBody(Body):
     n: Annotated[Whole, Field(ge=1)] = 1
     id: Whole | None = None
     version: Whole | None = None
+    filter: Text = ""
+    invert: bool = False
 
 
 class StartBody(Body):
@@ -65,8 +68,11 @@ def router(jobs: Jobs, moves: Moves) -> APIRouter:
     async def move(request: Request, job: str) -> Reply:
         caller = admit(request, Act.MOVE)
         wanted = await body(request, MoveBody)
+        view = View(text=wanted.filter, invert=wanted.invert)
         return Reply(
-            await moves.move(caller, job_number(job), wanted.to, n=wanted.n, ref=wanted.id, version=wanted.version)
+            await moves.move(
+                caller, job_number(job), wanted.to, n=wanted.n, ref=wanted.id, version=wanted.version, view=view
+            )
         )
 
     @routes.post("/jobs/{job}/start")

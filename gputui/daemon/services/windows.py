@@ -41,6 +41,11 @@ class View:
         """What to look for."""
         return tuple(self.text.casefold().split())
 
+    def shows(self) -> Callable[[Note], bool]:
+        """Whether the filter lets a job through."""
+        words, invert = self.words, self.invert
+        return lambda note: not words or note.has(words) != invert
+
 
 def _demand(memory: Memory, note: Note) -> Demand:
     job = memory.scheduler.get(note.id)
@@ -192,12 +197,10 @@ class Windows:
         memory = self._ctx.memory
         active = sorted(memory.run_of) if view.scope in {"active", "all"} else []
         queue = memory.scheduler.window(0, len(memory.scheduler)) if view.scope in {"queue", "all"} else []
-        words, key = view.words, _SORTS.get(view.sort)
+        shows, key = view.shows(), _SORTS.get(view.sort)
         found: list[tuple[Any, int]] = []
         async for notes in self._pieces([*active, *queue]):
-            for note in notes:
-                if not words or note.has(words) != view.invert:
-                    found.append((key(memory, note) if key else 0, note.id))
+            found += [(key(memory, note) if key else 0, note.id) for note in notes if shows(note)]
         if key:
             found.sort(key=_first)
         order = array("q", [job_id for _, job_id in found])
