@@ -45,6 +45,8 @@ class EndReason(StrEnum):
     """The program could not be executed (`error` says why): missing file, directory gone."""
     LOST = "lost"
     """It began, and its end was not seen: supervisor gone, reboot."""
+    GONE = "gone"
+    """Its run directory vanished: nobody can tell how it ended, nor whether it still runs."""
     REVOKED = "revoked"
     """It never began."""
 

@@ -92,17 +92,27 @@ class LocalEngine:
         return True
 
     async def stop(self, run_id: str, grace: float) -> None:
-        """See `Engine.stop`. Also ends what a lost run has left behind. Raises OSError on a full disk."""
+        """See `Engine.stop`. Also ends what a lost run has left behind.
+
+        Raises OSError when nobody can be told: no supervisor lives, and there is no room to leave word for a later one.
+        """
         run = RunDir(self.run_dir(run_id))
-        run.ask_to_stop(grace)
-        self._pass_on_stop(run_id, run)
+        try:
+            run.ask_to_stop(grace)
+        except OSError:
+            # disk full, directory gone: a supervisor obeys without a file too, with the grace it began with
+            if not self._signal_supervisor(run_id, run, signal.SIGTERM):
+                raise
+        else:
+            self._pass_on_stop(run_id, run)
 
     def pids(self, run_id: str) -> tuple[int, ...]:
         run = RunDir(self.run_dir(run_id))
         supervisor = run.supervisor()
         if supervisor and procs.is_same(supervisor.pid, supervisor.start_time, supervisor.boot_id):
             return tuple(procs.descendants(supervisor.pid))
-        return leftover.pids(run_id, run) if run.top() else ()
+        # before it began there is nothing to look for; with its directory gone that is not known
+        return leftover.pids(run_id, run) if run.top() or not run.path.is_dir() else ()
 
     def run_dir(self, run_id: str) -> Path:
         return self._root / run_id
@@ -182,7 +192,11 @@ class LocalEngine:
         self._tell_began(run_id, followed)
         waits_for_client = followed.interactive and not followed.dir.was_taken()
         # the lock has news only when no supervisor lives and none is to come
-        found = followed.dir.look(try_lock=followed.pidfd is None and not waits_for_client)
+        try:
+            found = followed.dir.look(try_lock=followed.pidfd is None and not waits_for_client)
+        except OSError:  # it cannot be revoked while the disk is full
+            self._look_later(run_id, followed)
+            return
         if found is not Found.RUNNING:
             self._tell_end(run_id, found)
         elif followed.pidfd is None:
@@ -224,21 +238,41 @@ class LocalEngine:
     def _tell_end(self, run_id: str, found: Found) -> None:
         followed = self._runs[run_id]
         self._tell_began(run_id, followed)
+        if followed.began_told and found is Found.NEVER_BEGAN:
+            found = Found.MISSING  # it did begin: someone took the files that say so
         end = followed.dir.end(found)
         self._unfollow(run_id)
         self._on_end(run_id, end)
 
     def _pass_on_stop(self, run_id: str, run: RunDir) -> None:
         """Wake the supervisor, which reads `stop`; in place of one that was killed, end the run ourselves."""
-        supervisor = run.supervisor()
-        if supervisor is None:
+        if self._signal_supervisor(run_id, run, signal.SIGUSR1):
+            return
+        if run.supervisor() is None:
             return  # none yet: it looks for `stop` after its claim and before the gate
-        fd = procs.open_pidfd(supervisor.pid, supervisor.start_time, supervisor.boot_id)
-        if fd is not None:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(fd, signal.SIGUSR1)
-            os.close(fd)
-        elif run_id not in self._endings:
+        if run_id not in self._endings:
             task = asyncio.get_running_loop().create_task(leftover.end(run_id, run, run.stop_grace() or 0.0))
             self._endings[run_id] = task
             task.add_done_callback(lambda _: self._endings.pop(run_id, None))
+
+    def _signal_supervisor(self, run_id: str, run: RunDir, number: signal.Signals) -> bool:
+        """Whether a supervisor that lives was sent it; it is known by our own pidfd or by its claim."""
+        followed = self._runs.get(run_id)
+        if followed is not None and followed.pidfd is not None:
+            return _send(followed.pidfd, number)
+        claimed = run.supervisor()
+        fd = procs.open_pidfd(claimed.pid, claimed.start_time, claimed.boot_id) if claimed else None
+        if fd is None:
+            return False
+        try:
+            return _send(fd, number)
+        finally:
+            os.close(fd)
+
+
+def _send(pidfd: int, number: signal.Signals) -> bool:
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return False
+    return True

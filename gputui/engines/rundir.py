@@ -32,6 +32,7 @@ class RunDir:
 
     def create(self, spec: RunSpec, locks_root: str) -> None:
         """Raises OSError, with nothing left behind; FileExistsError when the run was started before."""
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)  # a clean-up of old logs may have taken the whole folder
         self.path.mkdir(mode=0o700)
         try:
             (self.path / "lock").touch(mode=0o600)
@@ -65,12 +66,12 @@ class RunDir:
         Without `try_lock` a run that has no exit record is taken as running. Raises OSError when `revoked` cannot be
         written (disk full): then nothing is known and nothing may be started in its place.
         """
-        if not self.path.is_dir():
-            return Found.MISSING
         if self._has("exit"):
             return Found.FINISHED
         if not try_lock:
             return Found.RUNNING
+        if not self.path.is_dir():
+            return Found.MISSING
         with self.locked() as free:
             if not free:
                 return Found.RUNNING
@@ -122,6 +123,8 @@ class RunDir:
             return _run_end(records.load(str(self.path / "exit")) or {})
         if found is Found.LOST:
             return RunEnd(EndReason.LOST, error=self._why_lost())
+        if found is Found.MISSING:
+            return RunEnd(EndReason.GONE)
         return RunEnd(EndReason.REVOKED, error=self._text("refused") or self._last_words())
 
     def gpu_uuids(self) -> frozenset[str]:

@@ -1,6 +1,8 @@
 """Stopping a run ends every process of it, whatever it ignores and wherever it hides, also after the daemon died."""
 
+import errno
 import os
+import shutil
 import signal
 import sys
 
@@ -183,3 +185,46 @@ async def test_closing_the_engine_leaves_runs_alone(lab: Lab) -> None:
     assert await engine.recover(run_id) is Found.RUNNING
     await engine.stop(run_id, 5)
     assert (await lab.end_of(run_id)).signal == signal.SIGTERM
+
+
+async def test_a_run_is_stopped_without_a_file_when_none_can_be_written(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await lab.engine()
+    run_id = await begun(lab, engine, *script("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done"), says=b"up")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RunDir, "ask_to_stop", full)
+    await engine.stop(run_id, 30)
+    assert (await lab.end_of(run_id)).exit_code == 9
+
+
+@pytest.mark.parametrize("lost", ["the directory", "its records"])
+async def test_a_run_whose_files_vanished_is_stopped_and_not_taken_for_one_that_never_began(
+    lab: Lab, lost: str
+) -> None:
+    engine = await lab.engine()
+    run_id = await begun(lab, engine, *script("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done"), says=b"up")
+    run_dir = engine.run_dir(run_id)
+    if lost == "the directory":
+        shutil.rmtree(run_dir)
+        assert engine.pids(run_id)
+        await engine.stop(run_id, 30)
+    else:
+        supervisor = RunDir(run_dir).supervisor()
+        assert supervisor is not None
+        for name in ("pid", "lock", "began"):
+            (run_dir / name).unlink()
+        os.kill(supervisor.pid, signal.SIGKILL)
+    assert (await lab.end_of(run_id)).reason is EndReason.GONE
+    for pid in procs.with_environment(b"GPUTUI_RUN_ID", run_id.encode()):
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_runs_start_again_in_a_folder_that_was_cleaned_away(lab: Lab) -> None:
+    engine = await lab.engine()
+    shutil.rmtree(lab.folder / "runs")
+    _, end = await lab.run(engine, *script("exit 3"))
+    assert end.exit_code == 3

@@ -25,8 +25,6 @@ class Intent(StrEnum):
     CANCELLED = "cancelled"
     TIME_LIMIT = "time_limit"
     REQUEUED = "requeued"
-    GONE = "gone"
-    """Not a stop: its run directory vanished, so nobody can tell whether it still runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +60,8 @@ def decide(end: RunEnd, intent: Intent | None, retries: int, past: Sequence[Past
         reason = "oom"
     if intent is Intent.CANCELLED:
         return Outcome(JobState.CANCELLED, intent.value, "cancelled")
-    if intent is Intent.GONE:
-        return Outcome(
-            JobState.LOST, EndReason.LOST.value, "its run directory is gone; whether it still runs is unknown"
-        )
+    if end.reason is EndReason.GONE:  # it may run on unseen, and must not run twice
+        return Outcome(JobState.LOST, reason, said)
     if end.reason is EndReason.REVOKED:
         # with an error the start itself failed (disk full, no memory): not at once again
         return Outcome(JobState.QUEUED, reason, end.error, delay=FIRST_BACKOFF if end.error else 0.0)
@@ -108,6 +104,8 @@ def sentence(end: RunEnd) -> str:
             return "its program could not be run"
         case EndReason.LOST:
             return "its end was not seen"
+        case EndReason.GONE:
+            return "its run directory is gone; whether it still runs is unknown"
         case EndReason.REVOKED:
             return "it never began"
 
@@ -125,7 +123,7 @@ def signal_name(number: int | None) -> str:
 
 
 def _failed(run: Past) -> bool:
-    if run.end_reason in {EndReason.LOST, EndReason.REVOKED, *Intent}:
+    if run.end_reason in {EndReason.LOST, EndReason.GONE, EndReason.REVOKED, *Intent}:
         return False
     return run.exit_code not in {0, REQUEUE_CODE}
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from sqlmodel import Session
@@ -26,6 +26,8 @@ INTERACTIVE_PATIENCE = 30.0
 """Seconds in which the client of an interactive job has to begin what it was granted."""
 RETRY_STORE = 1.0
 """Seconds between tries to commit ends while the store can't be written."""
+RETRY_DISK = 1.0
+"""Seconds between tries to end a run while its directory can't be written."""
 
 _log = logging.getLogger("gputui.daemon")
 
@@ -127,10 +129,9 @@ class Runs:
             checkpoint_dir(self._checkpoints, run.job_id).mkdir(parents=True, exist_ok=True, mode=0o700)
             await engine.start(spec)
         except OSError as error:
-            sentence = f"Run of job #{run.job_id} could not be started: {error.strerror or error}."
-            self._ctx.warn("start", f"{sentence} It is tried again by itself.")
-            if await engine.revoke(run.run_id):
-                self.on_end(run.run_id, RunEnd(EndReason.REVOKED, error=sentence))
+            sentence = f"its run could not be started: {error.strerror or error}"
+            self._ctx.warn("start", f"Job #{run.job_id}: {sentence}. It is tried again by itself.")
+            await self._insist(run, lambda: self._revoke(run, sentence))
             return
         self._ctx.warn("start", "")
         run.launched = True
@@ -237,7 +238,7 @@ class Runs:
             ctx.memory.backoff[run.job_id] = now + one.outcome.delay
         self._changes.take_in(one.job, one.datasets)
         self._refresh(run)
-        lost = end.reason is EndReason.LOST
+        lost = end.reason in {EndReason.LOST, EndReason.GONE}
         if run_records.holds_gpus(run, end):
             self._releases.begin(run, look_for_processes=lost)
         if not lost:  # what it left behind is still found through its directory
@@ -282,15 +283,32 @@ class Runs:
 
     async def _end(self, run: ActiveRun) -> None:
         """End a run that the engine has; one that never began is forbidden instead."""
-        engine = self._ctx.engine
-        try:
-            if run.began_at is None and await engine.revoke(run.run_id):
-                self.on_end(run.run_id, RunEnd(EndReason.REVOKED))
-            else:
-                await engine.stop(run.run_id, run.grace)
-        except OSError as error:
-            run.intent = None
-            self._ctx.warn("stop", f"The run of job #{run.job_id} could not be stopped: {error.strerror or error}.")
+
+        async def stop() -> None:
+            if run.began_at is not None or not await self._revoke(run):
+                await self._ctx.engine.stop(run.run_id, run.grace)
+
+        await self._insist(run, stop)
+
+    async def _revoke(self, run: ActiveRun, error: str = "") -> bool:
+        """Forbid a run that has not begun; whether it had not. Raises OSError."""
+        revoked = await self._ctx.engine.revoke(run.run_id)
+        if revoked:
+            self.on_end(run.run_id, RunEnd(EndReason.REVOKED, error=error))
+        return revoked
+
+    async def _insist(self, run: ActiveRun, work: Callable[[], Awaitable[object]]) -> None:
+        """Do `work` on a run, again and again while a full disk prevents it and the run is not over."""
+        cause = f"end {run.run_id}"
+        while not run.over:
+            try:
+                await work()
+                break
+            except OSError as error:
+                said = error.strerror or error
+                self._ctx.warn(cause, f"The run of job #{run.job_id} cannot be ended yet: {said}. It is tried again.")
+                await asyncio.sleep(RETRY_DISK)
+        self._ctx.warn(cause, "")
 
     async def look(self) -> None:
         """Once a second: time limits, and interactive runs that nobody began."""
@@ -331,12 +349,10 @@ class Runs:
             self._refresh(run)
             found = await ctx.engine.recover(row.run_id)
             run.launched = True
-            if found is Found.MISSING and row.state is not RunState.GRANTED:
-                # state is missing where there was state: it may run on unseen, and must not run twice
-                run.intent = Intent.GONE
-                self.on_end(row.run_id, RunEnd(EndReason.LOST))
-            elif found in {Found.NEVER_BEGAN, Found.MISSING}:
-                self.on_end(row.run_id, RunEnd(EndReason.REVOKED))
+            if found in {Found.NEVER_BEGAN, Found.MISSING}:
+                # state may be missing where there was state
+                begun = row.start_time is not None or (found is Found.MISSING and row.state is not RunState.GRANTED)
+                self.on_end(row.run_id, RunEnd(EndReason.GONE if begun else EndReason.REVOKED))
             elif found is Found.RUNNING and run.intent is not None:
                 await self._end(run)
 
