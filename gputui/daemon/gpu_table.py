@@ -60,6 +60,8 @@ class Entry:
     history: list[int | None] = field(default_factory=list)
     xid: int | None = None
     """The fatal Xid that was dealt with."""
+    xid_at: datetime | None = None
+    """When it was first seen."""
     version: int = 0
     """Of its cordon, for undo."""
     _bucket: int = 0

@@ -46,8 +46,8 @@ class Facts:
     datasets: Mapping[str, DatasetFact] = field(default_factory=dict)
     holds: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """Job → one phrase per hold: 'held by li: wait for the review'."""
-    retries: Mapping[int, datetime] = field(default_factory=dict)
-    """Job → when its back-off ends."""
+    retries: Mapping[int, tuple[datetime | None, str]] = field(default_factory=dict)
+    """Job → when its back-off ends, and after what it is tried again: 'exit 9'."""
     frozen: str = ""
     """'frozen by li: moving racks' while everything automatic is stopped."""
     paused: str = ""
@@ -93,7 +93,8 @@ def _gates(job: QueuedJob, facts: Facts) -> list[Wait]:
         ]
         waits += missing or [Wait("data", "data: not checked yet")]
     if job.gates & Gate.BACKOFF:
-        waits.append(Wait("backoff", "a retry waits for its time", facts.retries.get(job.id)))
+        until, after = facts.retries.get(job.id, (None, ""))
+        waits.append(Wait("backoff", f"a retry waits for its time{after and f', after: {after}'}", until))
     return waits
 
 

@@ -21,6 +21,10 @@ _GPU_MEMORY = re.compile(
 _HOST_MEMORY = re.compile(r"\bMemoryError\b|cannot allocate memory|std::bad_alloc")
 _DISK = re.compile(r"no space left on device|errno 28\b|disk quota exceeded", re.IGNORECASE)
 _LOG_LINES: Final = 3
+_SENT: Final = frozenset(
+    {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+)
+"""Signals that somebody sends; the others a program brings upon itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class EndFacts:
     """What is known of a run's end."""
 
     end_reason: str
-    """`exited`, `signalled`, `noexec`, `lost`, `revoked`, `cancelled` or `time_limit`."""
+    """`exited`, `signalled`, `noexec`, `lost`, `gone`, `revoked`, `cancelled` or `time_limit`."""
     exit_code: int | None = None
     signal: int | None = None
     error: str = ""
@@ -95,10 +99,14 @@ def _end(facts: EndFacts) -> Wait:
             return Wait("time_limit", f"stopped at its time limit{limit}")
         case "lost":
             return Wait("lost", f"its end was not seen{note}")
+        case "gone":
+            return Wait("lost", "its run directory is gone; whether it still runs is unknown")
         case "revoked":
             return Wait("revoked", f"it never began{note}")
         case "signalled" if facts.signal is not None:
             sender = f" by {facts.by}" if facts.by else ""
+            if not sender and facts.signal in _SENT and not facts.oom_killed:
+                sender = " from an unknown sender"
             return Wait("signal", f"ended by {signal_name(facts.signal)}{sender}")
     if facts.exit_code is None:
         return Wait("exit", "ended, its exit code is unknown")

@@ -1,10 +1,12 @@
 """Full disks, a lost store, failing and lost runs, restarts, reboots, reused pids: nothing is lost or doubled."""
 
+import errno
 import json
 import os
 import shutil
 import signal
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +204,65 @@ async def test_a_store_without_room_says_so_and_goes_on_once_there_is(home: Path
         (row,) = await daemon.ended(job)
         assert row["state"] == "succeeded"
         assert not daemon.ctx.attention
+
+
+async def test_a_run_that_cannot_be_stopped_yet_is_stopped_once_it_can(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "RETRY_DISK", 0.05)
+    async with core(home) as daemon:
+        job = await daemon.submit("sleep", "600")
+        await daemon.until(lambda: daemon.state(job) == "running")
+        stop, full = daemon.engine.stop, [True, True]
+
+        async def reluctant(run_id: str, grace: float) -> None:
+            if full:
+                full.pop()
+                raise OSError(errno.ENOSPC, "No space left on device")
+            await stop(run_id, grace)
+
+        monkeypatch.setattr(daemon.engine, "stop", reluctant)
+        await daemon.services.jobs.cancel(ME, [job])
+        said = f"The run of job #{job} cannot be ended yet: No space left on device. It is tried again."
+        await daemon.until(lambda: said in daemon.ctx.attention.values())
+        (row,) = await daemon.ended(job)
+        assert row["state"] == "cancelled"
+        await daemon.until(lambda: not daemon.ctx.attention)
+
+
+async def test_a_run_whose_directory_vanished_is_lost_and_not_run_again(home: Path) -> None:
+    async with core(home) as daemon:
+        job = await daemon.submit(
+            "/bin/sh", "-c", f"echo x >> {home}/began; while [ ! -e {home}/go ]; do sleep 0.01; done"
+        )
+        await daemon.until(lambda: daemon.state(job) == "running" and began(home) == 1)
+        shutil.rmtree(daemon.engine.run_dir(daemon.ctx.memory.run_of[job].run_id))
+        (home / "go").touch()
+        (row,) = await daemon.ended(job)
+        said = "its run directory is gone; whether it still runs is unknown"
+        assert (row["state"], row["reason"], began(home)) == ("lost", said, 1)
+        assert (await daemon.services.why.why(job))["reason"] == said
+
+
+async def test_a_retry_says_what_it_is_for_and_a_cancelled_one_who_cancelled_it(home: Path) -> None:
+    async with core(home) as daemon:
+        job = await daemon.submit("/bin/sh", "-c", "exit 9", retries=3)
+        await daemon.until(lambda: daemon.state(job) == "queued" and job in daemon.ctx.memory.backoff)
+        assert (await daemon.services.why.why(job))["reason"] == "a retry waits for its time, after: exit 9"
+        await daemon.services.jobs.cancel(ME, [job])
+        assert (await daemon.services.why.why(job))["reason"] == "cancelled by li"
+
+
+async def test_an_xid_explains_the_runs_of_its_time_only(home: Path) -> None:
+    async with core(home, "1xh100-80g", interval=1000.0) as daemon:
+        job = await daemon.submit("/bin/sh", "-c", "exit 1")
+        await daemon.ended(job)
+        (entry,) = daemon.ctx.memory.gpus
+        entry.xid, now = 48, daemon.ctx.clock.now()
+        for age, sentence in (
+            (timedelta(), "exited with code 1: GPU 0 reported Xid 48 (double-bit ECC error) near its end"),
+            (timedelta(hours=-1), "exited with code 1"),
+            (timedelta(hours=1), "exited with code 1"),
+        ):
+            entry.xid_at = now + age
+            assert (await daemon.services.why.why(job))["reason"] == sentence

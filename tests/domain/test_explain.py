@@ -89,7 +89,9 @@ def test_holds_and_back_off() -> None:
     assert explain(world, 2, Facts(holds={2: ["held by li: wait for the review"]})).sentence == (
         "held by li: wait for the review"
     )
-    assert explain(world, 3, Facts(retries={3: in_hours(1)})).expected == in_hours(1)
+    retried = explain(world, 3, Facts(retries={3: (in_hours(1), "exit 9")}))
+    assert (retried.sentence, retried.expected) == ("a retry waits for its time, after: exit 9", in_hours(1))
+    assert explain(world, 3, Facts()).sentence == "a retry waits for its time"
 
 
 def test_a_freeze_and_a_full_disk_are_named() -> None:

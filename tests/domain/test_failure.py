@@ -18,6 +18,7 @@ GIB = 1 << 30
         (EndFacts("exited", exit_code=137), "exited with code 137 (SIGKILL inside the run)", "exit"),
         (EndFacts("signalled", signal=signal.SIGSEGV), "ended by SIGSEGV", "signal"),
         (EndFacts("signalled", signal=15, by="li"), "ended by SIGTERM by li", "signal"),
+        (EndFacts("signalled", signal=9), "ended by SIGKILL from an unknown sender", "signal"),
         (
             EndFacts("signalled", signal=9, oom_killed=True),
             "ended by SIGKILL: the host ran out of memory and the kernel killed it",
@@ -35,6 +36,7 @@ GIB = 1 << 30
             "its end was not seen (the machine was restarted)",
             "lost",
         ),
+        (EndFacts("gone"), "its run directory is gone; whether it still runs is unknown", "lost"),
         (EndFacts("revoked"), "it never began", "revoked"),
         (
             EndFacts("exited", exit_code=1, xids=[("GPU 3", 79)]),

@@ -105,11 +105,11 @@ class Gpus:
         else:
             self._ctx.warn(f"lost {entry.uuid}", "")
         if reading.xid in FATAL_XIDS and entry.xid != reading.xid:
-            entry.xid = reading.xid
+            entry.xid, entry.xid_at = reading.xid, now
             if entry.cordon is None:
                 self._spawn(self._cordon_for_xid(entry, reading.xid))
         elif reading.xid is None:
-            entry.xid = None
+            entry.xid = entry.xid_at = None
 
     def look_at_locks(self, uuids: frozenset[str] | None = None) -> bool:
         """See which GPUs other programs have locked; whether any of them turned out to be."""

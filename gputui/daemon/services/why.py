@@ -10,7 +10,7 @@ from gputui.daemon.services.gpu_rows import program
 from gputui.domain.explain import DatasetFact, Facts, Holding, explain
 from gputui.domain.failure import EndFacts, ForeignHolder, explain_end
 from gputui.domain.job import Gate
-from gputui.domain.lifecycle import ENDED, Hold
+from gputui.domain.lifecycle import ENDED, Hold, JobState
 from gputui.domain.reason import Reason
 from gputui.engines import logs
 from gputui.format import percent
@@ -19,6 +19,8 @@ from gputui.store import audit, jobs, runs
 from gputui.store.tables import Job, Run
 
 TAIL_BYTES = 4096
+NEAR_ITS_END = timedelta(seconds=30)
+"""A GPU may report its fault so long after the run that had it ended of it."""
 
 
 class Why:
@@ -89,9 +91,9 @@ class Why:
             datasets={name: self._dataset(name) for name in needed},
             holds={job_id: _holds(row) for job_id in job_ids if (row := rows.get(job_id)) and row.holds},
             retries={
-                job_id: row.not_before
+                job_id: (row.not_before, row.end_reason)
                 for job_id in job_ids
-                if (row := rows.get(job_id)) and row.not_before and self._backing_off(job_id)
+                if (row := rows.get(job_id)) and self._backing_off(job_id)
             },
             frozen=f"frozen by {frozen.by}: {frozen.reason}" if frozen else "",
             paused=memory.paused or ("the store cannot be written" if "store" in self._ctx.attention else ""),
@@ -110,7 +112,8 @@ class Why:
         return DatasetFact(f"{percent(known.readiness)} ({known.reason})", known.ready, known.expected)
 
     async def _ended(self, job: Job, last: Run | None) -> Reason:
-        if last is None or last.end_reason is None:
+        waited = job.state is JobState.CANCELLED and last is not None and last.end_reason != "cancelled"
+        if last is None or last.end_reason is None or waited:  # how an earlier run ended is not why
             return Reason(job.end_reason or str(job.state))
         by, note = await self._who_cancelled(job.id) if last.end_reason == "cancelled" else ("", "")
         tail = await asyncio.to_thread(self._tail, last.run_id)
@@ -120,6 +123,7 @@ class Why:
             signal=last.signal,
             error=last.error,
             oom_killed=last.end_reason == "oom",
+            log_error=last.error if last.end_reason in {"exited", "signalled"} else "",
             by=by,
             note=note or (last.error if last.end_reason == "lost" else ""),
             time_limit=job.time_limit if last.end_reason == "time_limit" else None,
@@ -133,10 +137,13 @@ class Why:
         return reason
 
     def _xids(self, run: Run) -> list[tuple[str, int]]:
+        """What its GPUs reported while it had them, or so soon after that its end may have been the first sign."""
         found = []
         for uuid in run.gpu_uuids:
             entry = self._ctx.memory.gpus.get(uuid)
-            if entry and entry.xid is not None:
+            if entry is None or entry.xid is None or entry.xid_at is None:
+                continue
+            if run.granted_at <= entry.xid_at and (run.ended_at is None or entry.xid_at <= run.ended_at + NEAR_ITS_END):
                 found.append((f"GPU {entry.label}", entry.xid))
         return found
 
