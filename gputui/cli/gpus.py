@@ -1,6 +1,8 @@
 """`gpus`: every GPU, what it does and who holds it; and taking one out of the queue's hands."""
 
+import re
 from collections.abc import Callable
+from datetime import datetime, time, timedelta
 from typing import Annotated
 
 import typer
@@ -19,8 +21,10 @@ app.add_typer(gpus, name="gpus")
 Uuid = Annotated[str, typer.Argument(metavar="UUID", help="A GPU's UUID, or enough of its beginning.")]
 RequiredReason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown beside the GPU.")]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="When it ends by itself, as in 2026-05-01T18:00+08:00.")
+    str | None,
+    typer.Option("--until", metavar="TIME", help="When it ends by itself: 18:00, or 2026-05-01T18:00+08:00."),
 ]
+_CLOCK = re.compile(r"\d\d:\d\d", re.ASCII)
 
 
 @gpus.callback()
@@ -78,7 +82,18 @@ def whole_uuid(daemon: Client, word: str) -> str:
 
 
 def _time(word: str | None) -> str | None:
-    return None if word is None else parse_time(word, "--until").isoformat()
+    """A time as people write it here: `18:00` is the next one, and without an offset it is this machine's."""
+    if word is None:
+        return None
+    now = datetime.now().astimezone()
+    try:
+        if _CLOCK.fullmatch(word):
+            day = now.date() + timedelta(days=time.fromisoformat(word) <= now.time())
+            return datetime.combine(day, time.fromisoformat(word)).astimezone().isoformat()
+        local = datetime.fromisoformat(word)
+        return (local if local.tzinfo else local.astimezone()).isoformat()
+    except (ValueError, OverflowError):
+        return parse_time(word, "--until").isoformat()
 
 
 def _show(reply: GpusReply) -> None:

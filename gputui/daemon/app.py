@@ -121,7 +121,7 @@ class Daemon:
 
     def _api(self) -> FastAPI:
         services = self._services
-        api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+        api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
         http.answer_errors(api)
         for router in (
             daemon.router(self.status, self.stop),

@@ -281,4 +281,8 @@ def _datasets(value: object) -> tuple[str, ...]:
 def _checkpoint(value: object) -> str:
     if not isinstance(value, str) or "\0" in value or len(value) > 4096:
         raise InputError("checkpoint", value, "write a glob such as ckpt-*.pt")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError("checkpoint", value, "write it in UTF-8, with ? for bytes that are not") from None
     return value

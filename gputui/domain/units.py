@@ -6,7 +6,7 @@ number is bytes. Durations: `90` (seconds), `1h30m`, `2d`, `1.5h`, `500ms`. Time
 
 import math
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gputui.domain.errors import InputError
 
@@ -68,7 +68,7 @@ def parse_duration(value: object, field: str = "duration") -> float:
 
 
 def parse_time(value: object, field: str = "time") -> datetime:
-    """Return an aware datetime. Raises `InputError` for what is not ISO 8601 or has no offset."""
+    """Return an aware datetime, in UTC. Raises `InputError` for what is not ISO 8601 or has no offset."""
     if not isinstance(value, str):
         raise InputError(field, value, _TIME_REMEDY)
     try:
@@ -77,4 +77,7 @@ def parse_time(value: object, field: str = "time") -> datetime:
         raise InputError(field, value, _TIME_REMEDY) from None
     if time.tzinfo is None:
         raise InputError(field, value, "name the zone: " + _TIME_REMEDY)
-    return time
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:  # the last hours of the year 9999, in a zone behind
+        raise InputError(field, value, "it lies outside the years 1 to 9999 in UTC") from None

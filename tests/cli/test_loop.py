@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -248,6 +249,11 @@ def test_gpus_have_the_promised_fields_and_are_cordoned_by_uuid(daemon, here):
     assert here("gpus", "cordon", "GPU-sim", "--reason", "x").code == 2
     late = here("gpus", "drain", uuid, "--reason", "x", "--until", "tomorrow", "--json")
     assert late.json["error"]["field"] == "--until"
+    assert here("gpus", "drain", uuid, "--reason", "x", "--until", "00:00").code == 0
+    ends = datetime.fromisoformat(here("gpus", "--json").json["gpus"][2]["cordon"]["until"])
+    assert ends.astimezone().strftime("%H:%M") == "00:00"
+    assert timedelta() < ends - datetime.now(UTC) <= timedelta(hours=25)
+    assert here("gpus", "uncordon", uuid).code == 0
 
 
 def test_frozen_nothing_starts_and_status_says_who(daemon, here):

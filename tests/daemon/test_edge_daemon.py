@@ -303,6 +303,7 @@ BAD_INPUT: list[tuple[str, str, object, str]] = [
     ("POST", "/datasets", {"name": "a", "location": "x"}, "location"),
     ("POST", "/datasets", {"name": "a", "location": "/x", "min_size": "big"}, "min_size"),
     ("POST", "/datasets", {"name": "a", "location": "/x", "min_files": 0}, "min_files"),
+    ("POST", "/datasets", {"name": "a", "location": "/x", "min_files": "9" * 5000}, "min_files"),
     ("POST", "/datasets", {"name": "a", "location": "/x", "exists": False}, "exists"),
 ]
 

@@ -73,6 +73,7 @@ def test_a_job_without_gpus_has_no_demand() -> None:
         ("time_limit", "0s"), ("grace", -1), ("grace", math.nan), ("grace", True),
         ("datasets", 5), ("datasets", [5]), ("datasets", [""]), ("datasets", ["d"] * 1001), ("datasets", "a,,b"),
         ("retries", -1), ("retries", 1001), ("retries", False), ("checkpoint", 5), ("checkpoint", "a\0"),
+        ("checkpoint", "\udcff"),
         ("env", ["A=1"]), ("env", {"": "1"}), ("env", {"A=B": "1"}), ("env", {"A": "1\0"}), ("env", {"A": 1}),
         ("env", {"A\0": "1"}), ("cwd", "relative"), ("cwd", ""), ("cwd", 5), ("cwd", "/a\0b"), ("hold", 2),
     ],

@@ -56,6 +56,6 @@ def test_what_is_no_duration(value: object) -> None:
 def test_times_need_their_zone() -> None:
     assert parse_time("2026-05-01T18:00+08:00") == datetime(2026, 5, 1, 10, tzinfo=UTC)
     assert parse_time("2026-05-01T10:00Z") == datetime(2026, 5, 1, 10, tzinfo=UTC)
-    for value in ("2026-05-01T18:00", "tomorrow", "", 5, None):
+    for value in ("2026-05-01T18:00", "tomorrow", "", 5, None, "9999-12-31T23:59:59-01:00", "0001-01-01T00:00+01:00"):
         with pytest.raises(InputError, match=r"^until is "):
             parse_time(value, "until")

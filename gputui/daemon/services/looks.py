@@ -42,7 +42,7 @@ def _given(value: Any, parse: Any, field: str) -> Any:
 def _count(value: object) -> int | None:
     if value is None:
         return None
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**63:
         raise InputError("min_files", value, "write a whole number from 1")
