@@ -14,13 +14,51 @@ from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.strip import Strip
 
 Cell = tuple[str, Style | None]
-Shown = dict[int, list[Cell | None]]
-"""Line → what its cells show; None where that is not known."""
 
 INSIDE = ""
 """The text of a cell that belongs to the one left of it."""
 BRIDGED = 3
 """So many equal cells between different ones are written too: to move the cursor costs more."""
+
+
+class Line:
+    """What the cells of a line show; None where that is not known."""
+
+    __slots__ = ("_cells", "_unread")
+
+    def __init__(self) -> None:
+        self._cells: list[Cell | None] = []
+        self._unread: list[tuple[int, Strip]] = []
+        """Written as they were, and taken apart only when they are compared: the first frames are in a hurry."""
+
+    def unknown(self, start: int, end: int) -> bool:
+        """Whether nothing is known of the cells from `start` to `end`."""
+        return not self._cells and all(end <= at or at + strip.cell_length <= start for at, strip in self._unread)
+
+    def shows(self, start: int, strip: Strip) -> bool:
+        """Whether exactly this was written there, and nothing on the line since."""
+        return bool(self._unread) and (start, strip) in self._unread
+
+    def put(self, start: int, strip: Strip) -> None:
+        """`strip` was written at cell `start`."""
+        self._unread.append((start, strip))
+
+    def cells(self) -> list[Cell | None]:
+        """All cells known so far, for reading and changing."""
+        for start, strip in self._unread:
+            found = list(_cells(strip))
+            self.reach(start + len(found))
+            self._cells[start : start + len(found)] = found
+        self._unread.clear()
+        return self._cells
+
+    def reach(self, length: int) -> None:
+        """Have at least so many cells."""
+        self._cells += [None] * (length - len(self._cells))
+
+
+Shown = dict[int, Line]
+"""By line of the terminal."""
 
 
 class NarrowUpdate(ChopsUpdate):
@@ -38,13 +76,20 @@ class NarrowUpdate(ChopsUpdate):
                 if strip is None or x >= right or end <= left:
                     continue
                 start = max(x, left)
-                cells = list(_cells(strip.crop(start - x, min(end, right) - x)))
-                line = self._shown.setdefault(y, [])
-                line += [None] * (start + len(cells) - len(line))
-                for first, last in _runs(line[start : start + len(cells)], cells):
+                part = strip.crop(start - x, min(end, right) - x)
+                line = self._shown.setdefault(y, Line())
+                if line.shows(start, part):
+                    continue
+                if line.unknown(start, start + part.cell_length):
+                    written += Control.move_to(start, y).segment.text, part.render(console)
+                    line.put(start, part)
+                    continue
+                shown, cells = line.cells(), list(_cells(part))
+                line.reach(start + len(cells))
+                for first, last in _runs(shown[start : start + len(cells)], cells):
                     written.append(Control.move_to(start + first, y).segment.text)
                     written.append(_strip(cells[first:last]).render(console))
-                line[start : start + len(cells)] = cells
+                shown[start : start + len(cells)] = cells
         return "".join(written)
 
 
