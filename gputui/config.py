@@ -40,6 +40,10 @@ class Settings(BaseSettings):
     """`8`, or `4xh100-80g,2xl40s-48g`: simulated GPUs instead of the machine's own."""
     log_cap: Size = Field(default=64 * 1024**2, ge=64 * 1024)
     """Bytes of output kept per run: the beginning and the end."""
+    log_days: int = Field(default=30, ge=1)
+    """Days for which the output of an ended run is kept."""
+    log_total: Size = 20 * 1024**3
+    """Bytes that the output of all ended runs may take; beyond that the oldest goes first."""
     disk_low: Size = 512 * 1024**2
     """Nothing is started while the state folder has less room than this."""
     release_limit: Duration = Field(default=30.0, gt=0)

@@ -13,6 +13,7 @@ from gputui.daemon.services.gpus import Gpus
 from gputui.daemon.services.jobs import Jobs
 from gputui.daemon.services.moves import Moves
 from gputui.daemon.services.release import Releases
+from gputui.daemon.services.retention import Retention
 from gputui.daemon.services.rows import Rows
 from gputui.daemon.services.runs import Runs
 from gputui.daemon.services.submit import Submit
@@ -50,6 +51,7 @@ class Services:
     jobs: Jobs
     moves: Moves
     freezer: Freezer
+    retention: Retention
 
     @classmethod
     def of(cls, ctx: Context) -> "Services":
@@ -74,6 +76,7 @@ class Services:
             jobs=Jobs(ctx, changes, runs, gpus, rows),
             moves=Moves(ctx, changes),
             freezer=Freezer(ctx, undo),
+            retention=Retention(ctx),
         )
 
 
@@ -98,7 +101,8 @@ class Loop:
         self._check_disk()
         gc.collect()
         gc.freeze()  # what was loaded stays: the collector need not walk through it again and again
-        self._tasks = [asyncio.create_task(self._schedule()), asyncio.create_task(self._look_around())]
+        work = (self._schedule(), self._look_around(), self._services.retention.keep_sweeping())
+        self._tasks = [asyncio.create_task(each) for each in work]
         self._ctx.wake.set()
 
     async def _load(self) -> None:

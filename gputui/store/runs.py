@@ -60,6 +60,19 @@ def open_runs(session: Session, host_id: str | None = None) -> list[Run]:
     return list(session.exec(query.order_by(col(Run.granted_at), col(Run.run_id))))
 
 
+def ended_at(session: Session, run_ids: Iterable[str]) -> dict[str, datetime]:
+    """When each of these runs ended; those that have not, or whose GPUs are not proven free, are absent."""
+    wanted = list(run_ids)
+    found: dict[str, datetime] = {}
+    for start in range(0, len(wanted), _IN_CHUNK):
+        part = _RUN.c.run_id.in_(wanted[start : start + _IN_CHUNK])
+        query = sa.select(_RUN.c.run_id, _RUN.c.ended_at).where(
+            part, _RUN.c.ended_at.is_not(None), _RUN.c.released_at.is_not(None)
+        )
+        found.update((run_id, at) for run_id, at in session.execute(query))
+    return found
+
+
 def release_run(session: Session, run_id: str, at: datetime) -> None:
     """Record that the run's GPUs are proven free. Raises `Refused` when there is none of that id."""
     update_run(session, run_id, released_at=at)
