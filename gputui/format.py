@@ -14,6 +14,10 @@ _ESCAPE_SEQUENCE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, clipboard, device strings
     r"|\x1b[ -/]*[0-~]"
 )
+_LEAST_LAST = 24
+"""Cells that the last column of a table keeps, if it needs them, while others are wide."""
+_LEAST_COLUMN = 12
+"""Cells below which no other column is cut."""
 _LINE_BREAK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
 _INVISIBLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f]"  # control characters
@@ -140,14 +144,17 @@ def table(
 ) -> list[str]:
     """Lines of a plain table, columns aligned by terminal cells and two blanks apart; every cell is cleaned.
 
-    `right`: indexes of right-aligned columns. `limit`: the last column is cut so that no line is wider than this.
+    `right`: indexes of right-aligned columns. `limit`: no line is wider than this as long as columns can be cut: the
+    last one, and of the others the widest, so that the last one keeps some room.
     """
     cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(width(row[column]) for row in cells) for column in range(len(headers))]
     last = len(headers) - 1
     if limit is not None:
-        room = limit - sum(widths[:last]) - 2 * last
-        widths[last] = min(widths[last], max(room, 8))
+        room = limit - 2 * last
+        while sum(widths[:last]) + min(widths[last], _LEAST_LAST) > room and max(widths[:last]) > _LEAST_COLUMN:
+            widths[widths.index(max(widths[:last]))] -= 1
+        widths[last] = min(widths[last], max(room - sum(widths[:last]), 8))
     rights = frozenset(right)
     lines = []
     for row in cells:

@@ -94,10 +94,16 @@ def test_tables_align_by_cells_and_pipe_well():
     assert lines == [" id  name  state", " #7  训练  running", "#12  a b   queued"]
 
 
-def test_tables_cut_only_their_last_column_to_the_limit():
+def test_tables_cut_their_last_column_to_the_limit():
     lines = fmt.table(["id", "reason"], [["#1", "behind #423, which waits for data"]], limit=20)
     assert lines[1] == "#1  behind #423, wh…"
     assert all(cell_len(line) <= 20 for line in lines)
+
+
+def test_a_very_long_name_leaves_room_for_the_reason():
+    lines = fmt.table(["id", "name", "reason"], [["#1", "漢" * 200, "behind #423, which waits for data"]], limit=80)
+    assert all(cell_len(line) <= 80 for line in lines)
+    assert lines[1].endswith("…   behind #423, which wait…")
 
 
 def test_times_are_local_and_say_the_day_only_when_it_is_another(monkeypatch):

@@ -87,7 +87,12 @@ def _invoke(arguments: Sequence[str]) -> int:
     root.callback()(_root)
     for module in _modules(arguments):
         root.add_typer(import_module(f"gputui.cli.{module}").app)
-    code = get_command(root).main(list(arguments), prog_name="gputui", standalone_mode=False)
+    try:
+        code = get_command(root).main(list(arguments), prog_name="gputui", standalone_mode=False)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Typer makes it a 1, which is a refusal here
+            raise end.__context__ from None
+        raise
     return code if isinstance(code, int) else 0
 
 

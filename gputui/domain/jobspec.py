@@ -43,7 +43,10 @@ def encode_env(env: Mapping[str, str]) -> dict[bytes, bytes]:
         if not isinstance(value, str) or "\0" in value:
             # the value may be a secret: it is not repeated
             raise InputError("env", name, "its value must be text without a NUL byte")
-        encoded[_encode("env", name)] = _encode("env", value, shown=name)
+        key, text = _encode("env", name), _encode("env", value, shown=name)
+        if len(key) + 1 + len(text) > LONGEST_ARGUMENT:
+            raise InputError("env", name, "Linux takes at most 128 KiB a variable; put its value into a file")
+        encoded[key] = text
     return encoded
 
 

@@ -171,7 +171,7 @@ class RunDir:
         top = self.top()
         if top is not None and top.boot_id != procs.boot_id():
             return "the machine was restarted while it ran"
-        return self._last_words() or "its supervisor was killed, so its end was not seen"
+        return self._last_words() or "its supervisor was killed"
 
     def _last_words(self) -> str:
         failure = self._text("failure").strip()

@@ -145,3 +145,18 @@ def test_a_reader_that_had_enough_is_no_error(home):
     os.close(reading)
     assert process.communicate(timeout=20)[1] == b""
     assert process.returncode == 141
+
+
+def test_a_reader_that_is_gone_before_a_command_writes_is_no_error_either(home):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "gputui.cli", "--version"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        timeout=60,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -75,6 +75,7 @@ def test_a_job_without_gpus_has_no_demand() -> None:
         ("retries", -1), ("retries", 1001), ("retries", False), ("checkpoint", 5), ("checkpoint", "a\0"),
         ("checkpoint", "\udcff"),
         ("env", ["A=1"]), ("env", {"": "1"}), ("env", {"A=B": "1"}), ("env", {"A": "1\0"}), ("env", {"A": 1}),
+        ("env", {"A": "x" * (1 << 17)}),
         ("env", {"A\0": "1"}), ("cwd", "relative"), ("cwd", ""), ("cwd", 5), ("cwd", "/a\0b"), ("hold", 2),
     ],
 )  # fmt: skip

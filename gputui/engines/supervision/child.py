@@ -1,6 +1,7 @@
 """The forked child of a supervisor, from fork to exec."""
 
 import contextlib
+import errno
 import os
 import signal
 
@@ -77,6 +78,8 @@ def explain(report: bytes, argv: list[bytes], cwd: bytes) -> str:
         why = "no such directory" if number == 2 else why
         return f"cannot enter the directory {_show(cwd)}: {why}"
     program = argv[0] if argv else b""
+    if number == errno.E2BIG:
+        why = "its arguments and environment are larger than Linux takes at once"
     if number == 2 and b"/" in program and os.path.exists(os.path.join(cwd, program)):
         why = "the interpreter that its first line names is missing"
     return f"cannot run {_show(program)}: {why}"
