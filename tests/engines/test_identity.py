@@ -53,7 +53,7 @@ async def test_a_recycled_pid_is_not_adopted_and_not_signalled(
     end = lab.ends[spec.run_id]
     assert end.reason is EndReason.LOST
     restarted = "the machine was restarted while it ran"
-    assert end.error == (restarted if changed == "boot id" else "its supervisor was killed, so its end was not seen")
+    assert end.error == (restarted if changed == "boot id" else "its supervisor was killed")
 
 
 def test_identity_of_a_live_process(stranger: subprocess.Popen[bytes]) -> None:
