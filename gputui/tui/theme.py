@@ -110,16 +110,20 @@ def _light_background() -> bool:
 GLYPHS = {
     "queued": "○", "held": "‖", "starting": "◐", "running": "●", "checkpointing": "●", "stopping": "◑",
     "suspended": "‖", "succeeded": "✓", "failed": "✗", "cancelled": "−", "lost": "✗",
-    "free": "○", "busy": "●", "foreign": "◆", "releasing": "◌", "quarantined": "▲", "unknown": "?", "cordoned": "▲",
+    "free": "○", "busy": "●", "idle": "◔", "foreign": "◆", "releasing": "◌", "quarantined": "▲", "unknown": "?",
+    "cordoned": "▲",
 }  # fmt: skip
-_PLAIN = {"○": "o", "‖": "=", "◐": ">", "●": "*", "◑": "<", "✓": "+", "✗": "x", "−": "-", "◆": "#", "◌": "~", "▲": "!"}
+_PLAIN = {
+    "○": "o", "‖": "=", "◐": ">", "●": "*", "◑": "<", "✓": "+", "✗": "x", "−": "-", "◆": "#", "◌": "~", "▲": "!",
+    "◔": "z",
+}  # fmt: skip
 _ROLES = {
     "running": "running", "checkpointing": "running", "starting": "running", "busy": "running", "succeeded": "running",
-    "queued": "waiting", "releasing": "waiting", "stopping": "waiting",
+    "queued": "waiting", "free": "waiting", "releasing": "waiting", "stopping": "waiting",
     "held": "attention", "suspended": "attention", "foreign": "attention", "quarantined": "attention",
-    "cordoned": "attention", "unknown": "attention",
+    "cordoned": "attention", "unknown": "attention", "idle": "attention",
     "failed": "lost", "lost": "lost",
-    "free": "dim", "cancelled": "dim",
+    "cancelled": "dim",
 }  # fmt: skip
 
 

@@ -30,18 +30,14 @@ def arrange(screen: "MainScreen") -> None:
     room = height - 2 - (1 if screen.banner.display else 0)
     inner = _detail_lines(height, boxes)
     detail = inner + (chrome if height >= TITLES_FROM else 0)
-    gpus = len(screen.gpus.gpus)
-    problem = 0 if gpus else max(1, len(screen.gpus.problem))
-    wanted = max(gpus, problem) + screen.gpus.head + chrome
-    if screen.monitor:
-        most = max(4, room - detail)
-        screen.gpus.styles.height = min(wanted, most)
-        screen.detail.styles.height = max(detail, room - min(wanted, most))
-        screen.jobs.display = False
-        return
-    most = max(chrome + 3, (room - detail) // 2 + (1 if height < 30 else 2))
-    screen.gpus.styles.height = min(wanted, most)
-    screen.detail.styles.height = detail
+    half = (room - detail) // 2 + (1 if height < 30 else 2)
+    most = max(4, room - detail) if screen.monitor else max(chrome + 3, half)
+    around = screen.gpus.head + chrome
+    inside = width - (2 if boxes else 0)
+    gpus = min(most, screen.gpus.lines_wanted(most - around, inside) + around)
+    screen.gpus.styles.height = gpus
+    screen.detail.styles.height = max(detail, room - gpus) if screen.monitor else detail
+    screen.jobs.display = not screen.monitor
 
 
 def _detail_lines(height: int, boxes: bool) -> int:
@@ -64,6 +60,13 @@ def subtitle(widget: Widget, line: Line) -> None:
     if getattr(widget, "_gputui_subtitle", None) != line:
         widget._gputui_subtitle = line  # type: ignore[attr-defined]
         widget.border_subtitle = _content(line)
+
+
+def titles(screen: "MainScreen", widget: Widget, name: Line, standing: Line) -> None:
+    """What a panel is and how it stands; without a lower border both in the upper one."""
+    boxes = screen.has_class("boxes")
+    title(widget, name if boxes or not standing else [*name, ("  ", screen.look.dim), *standing])
+    subtitle(widget, standing if boxes else [])
 
 
 def _content(line: Line) -> Content:

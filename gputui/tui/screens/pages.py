@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from gputui import format as plain
-from gputui.protocol import JobRow
+from gputui.protocol import GpuRow, JobRow
 from gputui.tui.screens.looking import job_here
 from gputui.tui.text import approximately, clean, command
 from gputui.tui.theme import Look
@@ -107,11 +107,11 @@ def gpu(screen: "MainScreen") -> None:
     facts = [
         ("held by", clean(f"{row['held_by']} {row['held_user']}".strip()) or "nobody"),
         ("since", plain.full_time(row["held_since"]) if row["held_since"] else "–"),
-        ("memory", f"{_shown(row, 'memory_used', True)} of {_shown(row, 'memory_total', True)}"),
-        ("utilization", _shown(row, "utilization") + " %"),
-        ("temperature", _shown(row, "temperature") + " °C"),
-        ("power", _shown(row, "power") + " W"),
-        ("fan", _shown(row, "fan") + " %"),
+        ("memory", f"{_shown(row, 'memory_used')} of {_shown(row, 'memory_total')}"),
+        ("utilization", _shown(row, "utilization", " %")),
+        ("temperature", _shown(row, "temperature", " °C")),
+        ("power", _shown(row, "power", " W")),
+        ("fan", _shown(row, "fan", " %")),
     ]
     if screen.reply:
         facts.append(("read at", plain.full_time(screen.reply["sampled_at"])))
@@ -121,9 +121,9 @@ def gpu(screen: "MainScreen") -> None:
     screen.app.push_screen(Page(f"GPU {name} · {row['type']}", body))
 
 
-def _shown(row: object, field: str, memory: bool = False) -> str:
-    assert isinstance(row, dict)
-    value = row[field]
-    if value is None:
-        return "N/A" if field in row["unsupported"] else "?"
-    return plain.size(value) if memory else f"{value:.0f}"
+def _shown(row: GpuRow, field: str, unit: str = "") -> str:
+    """A reading with its unit; without `unit` it is memory."""
+    value = row.get(field)
+    if not isinstance(value, int | float):
+        return "N/A" if field in row["unsupported"] else "? (no reading)"
+    return f"{value:.0f}{unit}" if unit else plain.size(int(value))

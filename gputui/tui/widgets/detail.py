@@ -11,6 +11,7 @@ from gputui.tui.bars import bar
 from gputui.tui.text import approximately, clean, command, cut, duration, gib, since, wrap
 from gputui.tui.theme import Look
 from gputui.tui.widgets import queue_columns
+from gputui.tui.widgets.gpu_table import shown_state
 from gputui.tui.widgets.lines import Line
 
 ACTIVE = ("starting", "running", "checkpointing", "stopping", "suspended")
@@ -63,10 +64,12 @@ def _why(  # noqa: PLR0917
     reason = clean(why["reason"] if why else job["reason"]) or "nothing; it starts as soon as the next pass runs"
     if job["state"] not in ("queued", "held") and not (why["reason"] if why else job["reason"]):
         head, reason = f"{theme.glyph(look, job['state'])} {job['state']}", ""
+    # 'running: running on GPU 3' says it twice
+    sentence = reason.removeprefix(f"{job['state']} ")
     expected = approximately(job["expected_start"], now) if job["state"] == "queued" else ""
     if expected and "≈" not in reason:
-        reason += f" · expected to start {expected}"
-    wrapped = wrap(head + reason, width, 2)
+        sentence += f" · expected to start {expected}"
+    wrapped = wrap(head + sentence, width, 2)
     paint = theme.style(look, job["state"])
     lines: list[Line] = [[(wrapped[0][: len(head)], paint), (wrapped[0][len(head) :], look.strong)]]
     lines += [[(text, look.strong)] for text in wrapped[1:]]
@@ -142,9 +145,9 @@ def _run(job: JobRow, look: Look, now: datetime) -> Line:
 
 def gpu_lines(gpu: GpuRow, look: Look, now: datetime, room: int) -> list[Line]:
     """At most `room` lines about a GPU: its state, what it does, its processes."""
-    paint = theme.style(look, gpu["state"])
-    state = f"{theme.glyph(look, gpu['state'])} {gpu['state']}"
-    lines: list[Line] = [[(state, paint), (f": {clean(gpu['why'])}" if gpu["why"] else "", look.strong)]]
+    seen = shown_state(gpu)
+    state = f"{theme.glyph(look, seen)} {'idle' if seen == 'idle' else gpu['state']}"
+    lines: list[Line] = [[(state, theme.style(look, seen)), (_held(gpu, now), look.strong)]]
     if gpu["cordon"]:
         cordon = gpu["cordon"]
         verb = "draining" if cordon["drain"] and gpu["state"] == "busy" else "cordoned"
@@ -162,6 +165,17 @@ def gpu_lines(gpu: GpuRow, look: Look, now: datetime, room: int) -> list[Line]:
     lines.append([("device   ", look.dim), ("   ".join(facts), look.text)])
     lines += _processes(gpu, look)
     return lines[:room]
+
+
+def _held(gpu: GpuRow, now: datetime) -> str:
+    """': #412 sft-7b of li for 3h12', and why the state is what it is."""
+    holder = clean(gpu["held_by"])
+    if holder and gpu["held_user"]:
+        holder += f" of {clean(gpu['held_user'])}"
+    if holder and gpu["held_since"]:
+        holder += f" for {since(gpu['held_since'], now)}"
+    words = " · ".join(part for part in (holder, clean(gpu["why"])) if part)
+    return f": {words}" if words else ""
 
 
 def _processes(gpu: GpuRow, look: Look) -> list[Line]:

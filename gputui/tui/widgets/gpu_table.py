@@ -16,7 +16,8 @@ from gputui.tui.widgets import cells
 from gputui.tui.widgets.cells import Column, Placed
 from gputui.tui.widgets.line_table import LineTable
 
-TWO_COLUMNS_FROM = 170
+BLOCK = 58
+"""Cells a row needs at least where rows stand side by side."""
 _COLUMNS = (
     Column("index", "", 2, 100, right=True),
     Column("type", "type", 9, 95, grows=3),
@@ -95,9 +96,16 @@ class GpuTable(LineTable):
     # --- drawing
 
     @property
-    def doubled(self) -> bool:
-        """Whether rows stand in two columns: wide screens with more GPUs than lines."""
-        return self.size.width >= TWO_COLUMNS_FROM and self.count > self._lines
+    def blocks(self) -> int:
+        """How many rows stand side by side: more than one where there are more GPUs than lines, and room for them."""
+        return max(1, min(-(-self.count // self._lines), self.size.width // BLOCK))
+
+    def lines_wanted(self, most: int, width: int) -> int:
+        """Lines that show the GPUs best when there are `most` of them, `width` wide: even blocks, none half empty."""
+        if not self.count:
+            return max(1, len(self.problem))
+        blocks = max(1, min(-(-self.count // max(1, most)), width // BLOCK))
+        return -(-self.count // blocks)
 
     @property
     def _lines(self) -> int:
@@ -105,23 +113,34 @@ class GpuTable(LineTable):
 
     @property
     def page(self) -> int:
-        return self._lines * 2 if self.doubled else self._lines
+        return self._lines * self.blocks
 
     def line(self, y: int) -> Strip:
-        if not self.doubled:
+        blocks = self.blocks
+        if blocks == 1:
             return super().line(y)
-        half = self.size.width // 2
+        width = self.size.width // blocks
+        widths = [width] * (blocks - 1) + [self.size.width - width * (blocks - 1)]
         if y < self.head:
-            return Strip.join([self.header(half), self.header(self.size.width - half)])
-        index = self.top + y - self.head
-        halves = [
-            self.row(at, width, self.over(at)) if at < self.count else Strip.blank(width)
-            for at, width in ((index, half), (index + self._lines, self.size.width - half))
-        ]
-        return Strip.join(halves)
+            return Strip.join([self.header(one) for one in widths])
+        first = self.top + y - self.head
+        indexes = range(first, first + self._lines * blocks, self._lines)
+        return Strip.join([
+            self.row(at, one, self.over(at)) if at < self.count else Strip.blank(one)
+            for at, one in zip(indexes, widths, strict=True)
+        ])  # fmt: skip
 
     def y_of(self, index: int) -> int:
-        return (index - self.top) % self._lines + self.head if self.doubled else super().y_of(index)
+        return (index - self.top) % self._lines + self.head if self.blocks > 1 else super().y_of(index)
+
+    def index_at(self, x: int, y: int) -> int:
+        width = max(1, self.size.width // self.blocks)
+        return super().index_at(x, y) + min(x // width, self.blocks - 1) * self._lines
+
+    def standing(self) -> str:
+        """'1–14 of 64' when not all rows are on screen."""
+        last = min(self.count, self.top + self.page)
+        return f"{self.top + 1}–{last} of {self.count}" if self.count > self.page else ""
 
     def nothing(self, line: int, width: int) -> Strip:
         if self.gpus or not 0 <= line < len(self.problem):
@@ -135,9 +154,13 @@ class GpuTable(LineTable):
         return self._placed[1]
 
     def header(self, width: int) -> Strip:
+        placed = self._place(width)
+        shown = {one.column.id for one in placed}
+        # a number without its bar carries the title itself
+        titles = {number: number for number in ("util", "memory") if f"{number}_bar" not in shown}
         row = [
-            cells.text(placed.column.title, placed.width, self.look.dim, placed.column.right)
-            for placed in self._place(width)
+            cells.text(titles.get(one.column.id, one.column.title), one.width, self.look.dim, one.column.right)
+            for one in placed
         ]
         return cells.join(row, " ", width, None)
 
@@ -208,35 +231,40 @@ class GpuTable(LineTable):
         who = clean(gpu["held_by"])
         if len(gpu["job_ids"]) > 1:
             who += f" +{len(gpu['job_ids']) - 1}"
-        why = clean(gpu["why"])
         if not who:
-            return [
-                Segment(mark, paint),
-                *cells.text(why or gpu["state"], width - 2, paint if why else look.dim, right),
-            ]
-        tail = " ".join(
-            part for part in (clean(gpu["held_user"]), _extra(gpu), since(gpu["held_since"], self.now)) if part
-        )
-        if why and state != "busy":
-            tail = f"{why} {since(gpu['held_since'], self.now)}" if state == "foreign" else why
-            if state == "foreign" and gpu["held_user"]:
-                tail = f"{clean(gpu['held_user'])} {tail}"
+            return [Segment(mark, paint), *cells.text(clean(gpu["why"]) or gpu["state"], width - 2, paint, right)]
         room = width - 2
-        tail = cut(tail, max(0, room - min(cells_of(who), max(8, room // 2)) - 1))
+        tail = self._tail(gpu, state, max(0, room - min(cells_of(who), max(8, room // 2)) - 1))
         return [
             Segment(mark, paint),
             Segment(fit(who, room - cells_of(tail) - 1), look.strong),
             Segment(" " + tail, look.dim if state == "busy" else paint),
         ]
 
-
-def _extra(gpu: GpuRow) -> str:
-    return "foreign" if gpu["state"] == "foreign" and not gpu["why"] else ""
+    def _tail(self, gpu: GpuRow, state: str, room: int) -> str:
+        """What stands behind the holder: user, what is special, since when; the last goes first where room is short."""
+        why, age = clean(gpu["why"]), since(gpu["held_since"], self.now)
+        if why and state not in ("busy", "idle", "foreign"):
+            return cut(why, room)
+        special = (why or "foreign") if state == "foreign" else "idle" if state == "idle" else ""
+        user = clean(gpu["held_user"])
+        for parts in ((user, special, age), (user, special), (special,)):
+            tail = " ".join(part for part in parts if part)
+            if cells_of(tail) <= room:
+                return tail
+        return cut(special, room)
 
 
 def shown_state(gpu: GpuRow) -> str:
-    """The state for glyph and colour: a cordon shows through, since it needs a person to end it."""
-    return "cordoned" if gpu["cordon"] and gpu["state"] in ("free", "busy") else gpu["state"]
+    """The state for glyph and colour: a cordon shows through, since it needs a person to end it; so does idleness."""
+    if gpu["cordon"] and gpu["state"] in ("free", "busy"):
+        return "cordoned"
+    return "idle" if idle(gpu) else gpu["state"]
+
+
+def idle(gpu: GpuRow) -> bool:
+    """Whether a run holds it and it did nothing for a whole minute; what nobody knows is not idle."""
+    return gpu["state"] == "busy" and bool(gpu["history"]) and all(value == 0 for value in gpu["history"])
 
 
 def _load(look: Look, gpu: GpuRow) -> Style:

@@ -62,8 +62,8 @@ def help_text(look: Look, faces: dict[str, str], readonly: bool, monitor: bool) 
     text.append("Marks by glyph and colour\n", look.title)
     for glyph, style, words in (
         ("●", look.running, "runs"),
-        ("○", look.waiting, "waits (a free GPU: grey)"),
-        ("▲ ‖ ◆", look.attention, "wants a look: cordoned, held, foreign"),
+        ("○", look.waiting, "waits: a job for its turn, a free GPU for a job"),
+        ("▲ ‖ ◆ ◔", look.attention, "wants a look: cordoned, held, foreign, idle (held, and 0% for a whole minute)"),
         ("✗", look.lost, "lost or failed"),
     ):
         text.append(f"  {glyph:<8} ", style)

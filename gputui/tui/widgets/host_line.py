@@ -7,19 +7,18 @@ from datetime import datetime
 from gputui.protocol import GpuRow, HostRow
 from gputui.tui import bars
 from gputui.tui.text import GIB, clean
-from gputui.tui.text import width as cells_of
 from gputui.tui.theme import Look
 from gputui.tui.widgets.gpu_table import shown_state
-from gputui.tui.widgets.lines import Line
+from gputui.tui.widgets.lines import Line, cells_of
 
-_STATES = ("busy", "free", "foreign", "releasing", "cordoned", "quarantined", "lost", "unknown")
+_STATES = ("busy", "idle", "free", "foreign", "releasing", "cordoned", "quarantined", "lost", "unknown")
 
 
 def counts(gpus: Sequence[GpuRow], look: Look) -> Line:
     """'8 GPUs · 5 busy 2 free 1 cordoned'."""
     found = Counter(shown_state(gpu) for gpu in gpus)
     line: Line = [(f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'}", look.strong)]
-    paints = {"busy": look.running, "free": look.strong, "lost": look.lost}
+    paints = {"busy": look.running, "free": look.waiting, "lost": look.lost}
     for index, state in enumerate(state for state in _STATES if found[state]):
         line.append((" · " if not index else " ", look.dim))
         line.append((f"{found[state]} {state}", paints.get(state, look.attention)))
@@ -41,16 +40,16 @@ def host_line(  # noqa: PLR0917 - what one line is about
         right = [(words, look.attention), ("   ", look.dim), *right]
     if role:
         right = [(role, look.attention), ("   ", look.dim), *right]
-    room = width - _cells(left) - _cells(right) - 1
+    room = width - cells_of(left) - cells_of(right) - 1
     if room < 0:
         left = [*left[:2], ("  ", look.dim), *counts(gpus, look)[2:]]
-        room = width - _cells(left) - _cells(right) - 1
+        room = width - cells_of(left) - cells_of(right) - 1
     middle: Line = []
     for part in _readings(host, look) if host else []:
-        if _cells(middle) + _cells(part) + 3 > room:
+        if cells_of(middle) + cells_of(part) + 3 > room:
             break
         middle += [("   ", look.dim), *part]
-    gap = max(1, width - _cells(left) - _cells(middle) - _cells(right))
+    gap = max(1, width - cells_of(left) - cells_of(middle) - cells_of(right))
     return [*left, *middle, (" " * gap, look.dim), *right]
 
 
@@ -59,8 +58,9 @@ def _readings(host: HostRow, look: Look) -> list[Line]:
     if host["cpu_percent"] is None:
         parts.append([("cpu ", look.dim), ("?", look.attention)])
     else:
-        graph = bars.sparkline(host["cpu_history"], 5, look.plain).strip()
-        parts.append([("cpu ", look.dim), (f"{graph} ", look.waiting), (f"{host['cpu_percent']:.0f}%", look.text)])
+        graph = bars.sparkline(host["cpu_history"], 5, look.plain)
+        # of one width always: what stands to the right must not jump about
+        parts.append([("cpu ", look.dim), (graph, look.waiting), (f"{host['cpu_percent']:4.0f}%", look.text)])
     used, total = host["memory_used"], host["memory_total"]
     if used is None or total is None:
         parts.append([("ram ", look.dim), ("?", look.attention)])
@@ -73,7 +73,3 @@ def _readings(host: HostRow, look: Look) -> list[Line]:
     if load is not None:
         parts.append([("load ", look.dim), (f"{load:.1f}", look.text), (f" of {host['cpu_count']}", look.dim)])
     return parts
-
-
-def _cells(line: Line) -> int:
-    return sum(cells_of(text) for text, _ in line)

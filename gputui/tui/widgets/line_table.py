@@ -103,6 +103,10 @@ class LineTable(Widget, can_focus=True):
         """The line where a row stands, on screen or not."""
         return index - self.top + self.head
 
+    def index_at(self, x: int, y: int) -> int:  # noqa: ARG002 - for subclasses
+        """The row that stands at a cell of the widget."""
+        return self.top + y - self.head
+
     def refresh_row(self, index: int) -> None:
         """Draw what changed in one row, if it is on screen."""
         y = self.y_of(index)
@@ -168,4 +172,4 @@ class LineTable(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         if offset is not None and offset.y >= self.head:
-            self.move_cursor(self.top + offset.y - self.head)
+            self.move_cursor(self.index_at(offset.x, offset.y))

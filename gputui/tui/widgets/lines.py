@@ -8,9 +8,15 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gputui.tui.text import width
 from gputui.tui.widgets.cells import changes
 
 Line = list[tuple[str, Style]]
+
+
+def cells_of(line: Line) -> int:
+    """How wide it is."""
+    return sum(width(text) for text, _ in line)
 
 
 class Lines(Widget):
