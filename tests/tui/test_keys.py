@@ -114,6 +114,28 @@ async def test_filter_inverse_filter_and_clear() -> None:
         assert shown.main.jobs.view.filter == "embed"
 
 
+async def test_the_filter_follows_what_is_typed_and_escape_brings_back_what_was() -> None:
+    async with screen() as shown:
+        await shown.press("j", "j", "slash", *"code")
+        await shown.until("only “code”")
+        await shown.press("escape")
+        await shown.until(lambda: shown.main.jobs.total == 37)
+        assert not shown.main.jobs.view.filter
+        assert shown.main.jobs.cursor_id == 422
+
+
+async def test_the_cursor_stays_on_its_job_when_a_filter_comes_and_goes() -> None:
+    async with screen() as shown:
+        await shown.press("slash", *"sft", "enter")
+        await shown.until(lambda: shown.main.jobs.total and shown.main.jobs.total < 37)
+        here = shown.main.jobs.cursor_id
+        assert here != 420
+        await shown.press("escape")
+        await shown.until(lambda: shown.main.jobs.total == 37)
+        assert shown.main.jobs.cursor_id == here
+        assert not shown.flash
+
+
 async def test_filter_that_finds_nothing_says_how_to_end_it() -> None:
     async with screen() as shown:
         await shown.press("slash", *"zzz", "enter")

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from gputui.tui import bars
 from gputui.tui.text import clean, wrap
 from tests.tui.conftest import screen
-from tests.tui.fake import FakeBackend, gpu
+from tests.tui.fake import NOW, FakeBackend, gpu, held
 
 SIZES = [(80, 24), (120, 40), (200, 60), (40, 12), (60, 18), (300, 80)]
 
@@ -55,13 +55,59 @@ async def test_resizing_to_anything_and_back() -> None:
         assert shown.main.jobs.cursor_id == 422
 
 
-async def test_two_columns_on_wide_screens() -> None:
+@pytest.mark.parametrize(
+    ("gpus", "size", "blocks", "lines"), [(32, (200, 40), 3, 11), (16, (120, 40), 2, 8), (9, (120, 40), 1, 9)]
+)
+async def test_more_gpus_than_lines_stand_side_by_side(
+    gpus: int, size: tuple[int, int], blocks: int, lines: int
+) -> None:
     backend = FakeBackend()
-    backend.rows = [gpu(number) for number in range(32)]
-    async with screen(backend, size=(200, 40)) as shown:
-        assert shown.main.gpus.doubled
+    backend.rows = [gpu(number) for number in range(gpus)]
+    async with screen(backend, size=size) as shown:
+        assert (shown.main.gpus.blocks, shown.main.gpus._lines) == (blocks, lines)
         first = shown.row(" 0  h100-80g")
-        assert first.count("80g") + first.count("48g") == 2
+        assert first.count("h100-80g") + first.count("l40s-48g") == blocks
+        assert f"of {gpus}" not in shown.text()
+
+
+async def test_gpus_that_do_not_fit_are_counted() -> None:
+    backend = FakeBackend()
+    backend.rows = [gpu(number) for number in range(64)]
+    async with screen(backend, size=(80, 24)) as shown:
+        page = shown.main.gpus.page
+        assert f"1–{page} of 64" in shown.text()
+        await shown.press("tab", "G")
+        await shown.until(f"{65 - page}–64 of 64")
+
+
+async def test_a_filter_and_marks_show_at_every_size() -> None:
+    for size in SIZES:
+        async with screen(size=size) as shown:
+            await shown.press("space", "slash", *"sft", "enter")
+            await shown.until("only “sft”")
+            assert "1 marked" in shown.text() or size[0] < 60
+
+
+async def test_a_held_gpu_that_does_nothing_for_a_minute_is_idle() -> None:
+    backend = FakeBackend()
+    quiet = held(412, "sft-7b", "li", NOW.isoformat(), 0, 70)
+    backend.rows = [
+        gpu(0, **quiet | {"history": [0] * 15}),
+        gpu(1, **quiet | {"history": [3] + [0] * 14}),
+        gpu(2, **quiet | {"history": [None] + [0] * 14}),
+        gpu(3),
+    ]
+    async with screen(backend) as shown:
+        assert "◔ #412 sft-7b" in shown.row("0  h100-80g")
+        assert "li idle" in shown.row("0  h100-80g")
+        assert "● #412 sft-7b" in shown.row("1  h100-80g")
+        assert "● #412 sft-7b" in shown.row("2  h100-80g")
+        assert "2 busy 1 idle 1 free" in shown.text()
+
+
+async def test_what_does_not_fit_behind_a_holder_is_left_out_whole() -> None:
+    async with screen(size=(40, 12)) as shown:
+        assert shown.row("0  h100-80g").rstrip().endswith(" li")
 
 
 async def test_states_are_words_with_glyphs() -> None:

@@ -10,7 +10,7 @@ from gputui.tui import terminal
 from gputui.tui.backend import View
 from gputui.tui.text import clean
 from gputui.tui.theme import Look
-from gputui.tui.widgets.lines import Line
+from gputui.tui.widgets.lines import Line, cells_of
 from gputui.tui.widgets.queue_columns import VIEWS
 from gputui.tui.widgets.queue_table import QueueTable
 
@@ -32,13 +32,15 @@ def _sum(counts: dict[str, int], states: tuple[str, ...]) -> int:
     return sum(counts.get(state, 0) for state in states)
 
 
-def tabs(scope: str, counts: dict[str, int], look: Look, width: int) -> Line:
-    """'1 Queue 37  2 Running 5  3 Ended 12 (1 failed)  4 All': every view with its key and how much is in it."""
+def tabs(scope: str, counts: dict[str, int], look: Look, width: int, only_here: bool = False) -> Line:
+    """'1 Queue 37  2 Running 5  3 Ended 12 1 failed  4 All': every view with its key and how much is in it."""
     failed = counts.get("failed", 0) + counts.get("lost", 0)
     names = (("Queue", _WAITING), ("Running", _ACTIVE), ("Ended", _ENDED), ("All", ()))
     line: Line = []
     for index, (name, states) in enumerate(names):
         here = SCOPES[index] == scope
+        if only_here and not here:
+            continue
         line.append((f"{index + 1} ", look.key))
         if width < 60 and not here:
             line += [(name[:3], look.dim), ("  ", look.dim)]
@@ -52,10 +54,10 @@ def tabs(scope: str, counts: dict[str, int], look: Look, width: int) -> Line:
     return line
 
 
-def standing(jobs: QueueTable, counts: dict[str, int], look: Look) -> Line:
-    """The lower border: filter, sort, marks, how the classes stand, which rows are on screen."""
+def special(jobs: QueueTable, look: Look) -> Line:
+    """What is not as usual: filter, sort, marks, a range that was begun."""
     view = jobs.view
-    parts: list[tuple[str, object]] = []
+    parts: Line = []
     if view.filter:
         parts.append((f"{'without' if view.invert else 'only'} “{clean(view.filter)}”", look.attention))
     if view.sort or view.reverse:
@@ -64,17 +66,24 @@ def standing(jobs: QueueTable, counts: dict[str, int], look: Look) -> Line:
         parts.append((f"{len(jobs.marks):,} marked", look.attention))
     if jobs.range_from is not None:
         parts.append(("range: move, then space", look.attention))
-    if view.scope == "queue":
+    return parts
+
+
+def standing(jobs: QueueTable, counts: dict[str, int], look: Look, room: int) -> Line:
+    """Filter, sort, marks, how the classes stand, which rows are on screen: as much as `room` cells hold."""
+    parts = special(jobs, look)
+    if jobs.view.scope == "queue":
         classes = " ".join(f"{name} {counts[name]:,}" for name in ("core", "normal", "filler") if counts.get(name))
         if classes:
             parts.append((classes, look.dim))
     if jobs.total > jobs.page:
         parts.append((f"{jobs.top + 1:,}–{min(jobs.total, jobs.top + jobs.page):,} of {jobs.total:,}", look.dim))
     line: Line = []
-    for words, style in parts:
-        if line:
-            line.append((" · ", look.dim))
-        line.append((words, style))  # type: ignore[arg-type]
+    for part in parts:
+        more: Line = [(" · ", look.dim), part] if line else [part]
+        if cells_of(more) <= room:
+            room -= cells_of(more)
+            line += more
     return line
 
 
@@ -90,7 +99,9 @@ def empty(view: View, counts: dict[str, int], readonly: bool) -> list[str]:
                 "Many:        gputui submit --file jobs.jsonl",
             ]
         active = _sum(counts, _ACTIVE)
-        return [*lines, f"2 shows the {active} running." if active else "3 shows the jobs that ended."]
+        if active or _sum(counts, _ENDED):
+            lines.append(f"2 shows the {active} running." if active else "3 shows the jobs that ended.")
+        return lines
     if view.scope == "active":
         return ["No job is running.", "1 shows what waits, and for what."]
     return (
@@ -174,20 +185,23 @@ def _filter(screen: "MainScreen") -> None:
 
 
 async def _ask_filter(screen: "MainScreen") -> None:
+    """The rows follow what is typed; escape brings back what was there before."""
     from gputui.tui.widgets.dialogs import Prompt
 
-    view = screen.jobs.view
+    view, here = screen.jobs.view, screen.jobs.cursor_id
     before = ("!" if view.invert else "") + view.filter
-    answer = await screen.app.push_screen_wait(
-        Prompt("/", before, "text in a name, owner, state … · !text: all but it")
-    )
-    if answer is not None:
-        set_filter(screen, answer)
+    hint = "text in a name, owner, state … · !text: all but it"
+    answer = await screen.app.push_screen_wait(Prompt("/", before, hint, typed=lambda text: set_filter(screen, text)))
+    if answer is None and screen.jobs.view != view:
+        screen.jobs.cursor_id = here
+    set_filter(screen, before if answer is None else answer)
 
 
 def set_filter(screen: "MainScreen", text: str) -> None:
     """Show only rows with `text`; all but them when it begins with '!'."""
-    screen.show_view(replace(screen.jobs.view, filter=text.removeprefix("!").strip(), invert=text.startswith("!")))
+    view = replace(screen.jobs.view, filter=text.removeprefix("!").strip(), invert=text.startswith("!"))
+    if view != screen.jobs.view:
+        screen.show_view(view)
 
 
 def _command(screen: "MainScreen") -> None:

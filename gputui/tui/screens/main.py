@@ -24,7 +24,7 @@ from gputui.tui.theme import Look
 from gputui.tui.widgets import detail, footer, host_line
 from gputui.tui.widgets.gpu_table import GpuTable, label
 from gputui.tui.widgets.line_table import LineTable
-from gputui.tui.widgets.lines import Line, Lines
+from gputui.tui.widgets.lines import Line, Lines, cells_of
 from gputui.tui.widgets.queue_table import QueueTable
 
 FLASH_S = 6.0
@@ -176,11 +176,22 @@ class MainScreen(Screen[None]):
         if self.banner.display != bool(banner):
             self.banner.display = bool(banner)
             self.share_out()
-        layout.title(self.gpus, self._gpu_title())
-        layout.title(self.jobs, looking.tabs(self.jobs.view.scope, self.counts, self.look, width))
-        layout.subtitle(self.jobs, looking.standing(self.jobs, self.counts, self.look))
+        rows = self.gpus.standing()
+        layout.titles(self, self.gpus, self._gpu_title(), [(rows, self.look.dim)] if rows else [])
+        self._draw_job_titles()
         self._draw_detail()
         self._draw_foot()
+
+    def _draw_job_titles(self) -> None:
+        scope, width = self.jobs.view.scope, self.size.width
+        tabs, room = looking.tabs(scope, self.counts, self.look, width), width - 6
+        if not self.has_class("boxes"):
+            # one border for both: a filter and marks must show, other views' names need not
+            special = looking.special(self.jobs, self.look)
+            if special and cells_of(tabs) + cells_of(special) + 3 * len(special) > room:
+                tabs = looking.tabs(scope, self.counts, self.look, width, only_here=True)
+            room -= cells_of(tabs)
+        layout.titles(self, self.jobs, tabs, looking.standing(self.jobs, self.counts, self.look, room))
 
     def _gpu_title(self) -> Line:
         line: Line = [("GPUs", self.look.title)]
@@ -196,7 +207,7 @@ class MainScreen(Screen[None]):
         mark = " ! " if self.look.plain else " ▲ "
         sentences: list[str] = []
         if self.away:
-            sentences.append(f"The daemon is away, trying again: {self.away} The picture is the last one.")
+            sentences.append(f"The daemon is away, trying again; the picture is the last one. {self.away}")
         if self.status and self.status["frozen"] and not self.away:
             frozen = self.status["frozen"]
             sentences.append(f"Frozen by {frozen['by']}: {frozen['reason']}. Nothing starts by itself; ! thaws.")
@@ -365,7 +376,7 @@ class MainScreen(Screen[None]):
         self.redraw()
 
     def show_view(self, view: View) -> None:
-        """Show other rows."""
+        """Show other rows; the cursor stays on its job where that is among them."""
         self.jobs.reset(view)
         self.redraw()
         self.want_window()

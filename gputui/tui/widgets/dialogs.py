@@ -1,6 +1,6 @@
 """Questions: a confirmation that names what it is about, and a line to type."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -65,8 +65,11 @@ class Prompt(ModalScreen[str | None]):
         value: str = "",
         hint: str = "",
         history: Sequence[str] = (),
+        typed: Callable[[str], None] | None = None,
     ) -> None:
+        """`typed` is called with what stands there whenever that changes."""
         super().__init__()
+        self.typed = typed
         self.label = label
         self.value = value
         self.hint = hint
@@ -80,6 +83,11 @@ class Prompt(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self.typed and event.value != self.value:
+            self.value = event.value
+            self.typed(event.value.strip())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())

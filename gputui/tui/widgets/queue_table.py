@@ -16,6 +16,8 @@ from gputui.tui.widgets.line_table import LineTable
 
 _CACHE = 2000
 """Strips kept at most; far more than any screen shows."""
+LOADING_S = 0.3
+"""A view whose rows have not come within this long says that it loads."""
 
 
 class QueueTable(LineTable):
@@ -74,13 +76,14 @@ class QueueTable(LineTable):
     # --- the window
 
     def reset(self, view: View) -> None:
-        """Show another view; the old rows go, since they are not of it."""
+        """Show another view; the old rows go, since they are not of it. The cursor stays on its job if it is there."""
         self.view = view
         self.total, self.version, self.rows = 0, -1, {}
         self.cursor = self.top = 0
-        self.cursor_id = self.range_from = None
+        self.range_from = None
         self.empty = ["loading …"]
-        self.refresh()
+        # the picture stays until the rows come, which is at once as a rule: no flicker
+        self.set_timer(LOADING_S, self.refresh)
 
     def take(self, reply: WindowReply, empty: list[str]) -> None:
         """Take a window that the daemon sent. The cursor stays on its job, and its job on its line where it can."""
@@ -92,6 +95,7 @@ class QueueTable(LineTable):
             known = by_id.get(row["id"])
             # the same object as before when nothing changed: its strip is still good
             self.rows[first + offset] = known if known == row else row
+        fresh = self.version < 0
         self.total, self.version, self.empty = reply["total"], reply["version"], empty
         found = self.find(old_id) if old_id is not None else None
         if found is not None:
@@ -100,7 +104,7 @@ class QueueTable(LineTable):
                 self.top = max(0, old_top + found - old_cursor)
         else:
             self.cursor = max(0, min(self.cursor, self.total - 1))
-            if old_id is not None and (self.cursor in self.rows or not self.total):
+            if old_id is not None and not fresh and (self.cursor in self.rows or not self.total):
                 self.post_message(self.Left(old_id))
             if self.cursor in self.rows or not self.total:
                 self.cursor_id = self.key(self.cursor)
