@@ -20,12 +20,13 @@ from sqlmodel import Session, SQLModel
 
 from gputui.filesystem import MOUNTINFO, network_filesystem
 from gputui.store import migrate
-from gputui.store.problems import Deposed, StoreProblem, explain, lost
+from gputui.store.problems import Deposed, StoreProblem, explain, lost, outdated
 from gputui.store.tables import Host, Leader
 
 BUSY_TIMEOUT_MS = 5000
 MARKER_SUFFIX = ".exists"
-"""Beside the store: a file that says a store was here, so that its loss is noticed."""
+"""Beside the store: a file that says a store was here and how far it had come, so that its loss is noticed."""
+_EPOCH_WORD = "Epoch: "
 
 
 class Store:
@@ -69,7 +70,7 @@ class Store:
             _prepare(path, marker)
             store = cls._connect(URL.create("sqlite", database=str(path)), host_id, where, path)
             try:
-                _mark(marker)
+                _mark(marker, None)
             except BaseException:
                 store.close()
                 raise
@@ -94,8 +95,13 @@ class Store:
         return cls(writer, reader, host_id, where, path)
 
     def take_leadership(self, at: datetime | None = None) -> int:
-        """Become the one daemon that may write; every earlier one is refused from now on. Returns the new epoch."""
+        """Become the one daemon that may write; every earlier one is refused from now on. Returns the new epoch.
+
+        Raises `StoreProblem`, also for a copy of the store that is older than what was here.
+        """
         at = at or datetime.now(UTC)
+        marker = self.path and self.path.with_name(self.path.name + MARKER_SUFFIX)
+        reached = _marked_epoch(marker) if marker else 0
         with self._lock, self._transaction(self._writer) as session:
             host = session.get(Host, self.host_id)
             if host is None:
@@ -107,9 +113,14 @@ class Store:
             if leader is None:
                 leader = Leader(epoch=0, host_id=self.host_id, taken_at=at)
                 session.add(leader)
+            if self.path and marker and leader.epoch < reached:
+                raise outdated(self.path, marker)
             leader.epoch, leader.host_id, leader.taken_at = leader.epoch + 1, self.host_id, at
             session.commit()
             self.epoch = leader.epoch
+        if marker:
+            with contextlib.suppress(OSError):  # a store that is newer than its marker is no harm
+                _mark(marker, self.epoch)
         return self.epoch
 
     @contextlib.contextmanager
@@ -228,20 +239,36 @@ def _prepare(path: Path, marker: Path) -> None:
     path.chmod(0o600)
 
 
-def _mark(marker: Path) -> None:
-    if marker.exists():
+def _mark(marker: Path, epoch: int | None) -> None:
+    """Say that a store is here; None: only if nothing says so yet."""
+    if epoch is None and marker.exists():
         return
-    fd = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    text = (
+        f"A gputui store lies beside this file. Remove both to begin with an empty queue.\n{_EPOCH_WORD}{epoch or 0}\n"
+    )
+    fresh = marker.with_name(f"{marker.name}.new")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, b"A gputui store lies beside this file. Remove both to begin with an empty queue.\n")
+        os.write(fd, text.encode())
         os.fsync(fd)
     finally:
         os.close(fd)
+    fresh.rename(marker)
     folder = os.open(marker.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _marked_epoch(marker: Path) -> int:
+    """How often a daemon had taken the store over when it was last marked; 0 when that is not known."""
+    try:
+        last = marker.read_text("utf-8", "replace").splitlines()[-1]
+    except (OSError, IndexError):
+        return 0
+    word = last.removeprefix(_EPOCH_WORD)
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 20 else 0
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -59,3 +59,11 @@ def lost(path: Path, marker: Path) -> StoreProblem:
         f"The store {path} is gone or empty, although there was one; jobs may be running.",
         f"Put it back from a backup, or remove {marker} to begin with an empty queue.",
     )
+
+
+def outdated(path: Path, marker: Path) -> StoreProblem:
+    """The store was newer before: what it calls queued may have run since."""
+    return StoreProblem(
+        f"The store {path} is an older copy than the one that was there; its jobs may have run since, or be running.",
+        f"Put the newer one back, or remove {marker} to go on with this one.",
+    )

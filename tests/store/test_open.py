@@ -117,6 +117,23 @@ def test_a_lost_store_is_begun_anew_only_when_told(path: Path) -> None:
     Store.open(path, HOST).close()
 
 
+def test_an_older_copy_is_refused_unless_told(path: Path) -> None:
+    with Store.open(path, HOST) as store:
+        store.take_leadership(AT)
+    copy = path.read_bytes()
+    with Store.open(path, HOST) as store:
+        assert store.take_leadership(AT) == 2
+    path.write_bytes(copy)
+    with Store.open(path, HOST) as store, pytest.raises(StoreProblem, match="an older copy") as caught:
+        store.take_leadership(AT)
+    marker = path.with_name(path.name + ".exists")
+    assert str(marker) in caught.value.remedy
+    assert path.stat().st_size == len(copy)
+    marker.unlink()
+    with Store.open(path, HOST) as store:
+        assert store.take_leadership(AT) == 2
+
+
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"not a database at all" * 1000)
