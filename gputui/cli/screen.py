@@ -1,5 +1,6 @@
 """Plain `gputui`: the screen."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ def open_screen(socket: str | None, *, readonly: bool = False) -> int:
     if not has_terminal():
         raise refuse("The screen needs a terminal; in a script use 'gputui gpus' and 'gputui jobs'.")
     path = ensure_daemon(Path(socket) if socket else None)
+    gc.disable()  # until the screen is loaded: a tenth of the time to the first frame
     from gputui.tui.app import run
 
     return run(str(path), readonly)

@@ -1,6 +1,7 @@
 """The Textual app: one main screen, the signals, and an end that always gives the terminal back."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -158,6 +159,8 @@ def _play(app: GputuiApp) -> int:
     """Run the app on this terminal and return the exit code."""
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+    gc.freeze()  # what was loaded stays: a collector that walks through it holds up the first frame by 30 ms
+    gc.enable()
     app.run(mouse=False)
     return 1 if app.crash else int(app.return_code or 0)
 

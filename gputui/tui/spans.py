@@ -5,7 +5,9 @@ what a monitor would write.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.control import Control
 from rich.segment import Segment
@@ -118,12 +120,24 @@ class NarrowCompositor(Compositor):
 def _cells(strip: Strip) -> Iterator[Cell]:
     """One entry per cell; text with wide or combining characters stays in one piece, at its first cell."""
     for text, style, _ in strip:
-        width = Segment(text).cell_length
+        style = None if style is None else _one(style)  # noqa: PLW2901
+        width = len(text) if text.isascii() else cell_len(text)
         if width == len(text):
             yield from ((character, style) for character in text)
         elif width:
             yield text, style
             yield from ((INSIDE, style) for _ in range(width - 1))
+
+
+@lru_cache(maxsize=1024)
+def _one(style: Style) -> Style | None:
+    """One object for equal styles, so that cells are compared fast; None for the terminal's own look.
+
+    Every piece is written with a reset behind it, so text in the terminal's own look needs no codes.
+    """
+    colours = (style.color, style.bgcolor)
+    plain = not style._set_attributes and not style.link and all(one is None or one.is_default for one in colours)
+    return None if plain else style
 
 
 def _runs(old: list[Cell | None], new: list[Cell]) -> Iterable[tuple[int, int]]:
@@ -148,15 +162,8 @@ def _strip(cells: list[Cell]) -> Strip:
     """The cells as text, as few pieces as there are styles."""
     pieces: list[tuple[list[str], Style | None]] = []
     for text, style in cells:
-        look = None if style is None or _plain(style) else style
-        if pieces and pieces[-1][1] == look:
+        if pieces and pieces[-1][1] is style:
             pieces[-1][0].append(text)
         else:
-            pieces.append(([text], look))
-    return Strip([Segment("".join(texts), look) for texts, look in pieces])
-
-
-def _plain(style: Style) -> bool:
-    """Whether text in it looks as the terminal's own: every piece is written with a reset behind it."""
-    colours = (style.color, style.bgcolor)
-    return not style._set_attributes and not style.link and all(one is None or one.is_default for one in colours)
+            pieces.append(([text], style))
+    return Strip([Segment("".join(texts), style) for texts, style in pieces])
