@@ -32,6 +32,9 @@ STORE_PAUSE = 1.0
 LOCK_LOOKS = (0.05, 0.2)
 """When a GPU is looked at again that another program seemed to have: a run that ends holds its lock a moment longer."""
 
+COLLECT = (50_000, 20, 100)
+"""Thresholds of the garbage collector."""
+
 _log = logging.getLogger("gputui.daemon")
 
 
@@ -101,6 +104,8 @@ class Loop:
         self._check_disk()
         gc.collect()
         gc.freeze()  # what was loaded stays: the collector need not walk through it again and again
+        # a bulk submit makes objects by the hundred thousand and no rubbish: looking for some took a fifth of its time
+        gc.set_threshold(*COLLECT)
         work = (self._schedule(), self._look_around(), self._services.retention.keep_sweeping())
         self._tasks = [asyncio.create_task(each) for each in work]
         self._ctx.wake.set()
