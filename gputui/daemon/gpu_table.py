@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 STALE_AFTER = 5.0
 """Seconds after which a reading says nothing any more about now."""
-HISTORY_STEP = 4.0
-HISTORY_LENGTH = 15
 DESKTOP = "graphics"
 _TOLERANCE = 1 << 30
 """Used bytes that may be the driver's own on a GPU where no process is seen."""
@@ -57,15 +55,12 @@ class Entry:
     """Monotonic time of the last evidence about its memory; older readings don't count against it."""
     allocated: dict[str, int] = field(default_factory=dict)
     """Bytes that each run's processes hold by the reading."""
-    history: list[int | None] = field(default_factory=list)
     xid: int | None = None
     """The fatal Xid that was dealt with."""
     xid_at: datetime | None = None
     """When it was first seen."""
     version: int = 0
     """Of its cordon, for undo."""
-    _bucket: int = 0
-    _samples: list[int] = field(default_factory=list)
 
     @property
     def label(self) -> str:
@@ -77,25 +72,12 @@ class Entry:
         if at < self.proved_at and self.reading is not None:
             reading = replace(reading, memory_used=self.reading.memory_used)
         self.reading, self.read_at = reading, at
-        bucket = int(at // HISTORY_STEP)
-        if bucket != self._bucket:
-            gap = min(bucket - self._bucket, HISTORY_LENGTH) if self.history else 1
-            self.history.extend([None] * gap)
-            del self.history[:-HISTORY_LENGTH]
-            self._bucket, self._samples = bucket, []
-        if isinstance(reading.utilization, int):
-            self._samples.append(reading.utilization)
-            self.history[-1] = round(sum(self._samples) / len(self._samples))
 
     def prove(self, used: Int, at: float) -> None:
         """Take a single reading of its used memory, newer than the last full one."""
         self.proved_at = at
         if self.reading is not None:
             self.reading = replace(self.reading, memory_used=used)
-
-    def padded_history(self) -> list[int | None]:
-        """The last minute, oldest first, always of full length."""
-        return [None] * (HISTORY_LENGTH - len(self.history)) + self.history
 
     def fresh(self, now: float) -> bool:
         """Whether the reading still says something about now."""

@@ -17,6 +17,7 @@ from gputui.domain.gpu import GpuView
 from gputui.domain.job import Demand, Gate, QueuedJob
 from gputui.domain.lifecycle import WAITING, Hold, JobState
 from gputui.domain.scheduler import Scheduler
+from gputui.gpus.history import SLOTS, LastMinute
 from gputui.gpus.reading import HostReading
 from gputui.protocol import ErrorCode
 from gputui.store.jobs import WaitingJob
@@ -124,7 +125,9 @@ class Memory:
         self.run_of: dict[int, ActiveRun] = {}
         self.gpus = GpuTable()
         self.host = HostReading()
-        self.cpu_history: deque[float | None] = deque(maxlen=15)
+        self.last_minute = LastMinute()
+        """How busy each GPU was."""
+        self.cpu_history: deque[float | None] = deque(maxlen=SLOTS)
         """CPU use of the host by the last readings, oldest first."""
         self.datasets: dict[str, DatasetNote] = {}
         self.frozen: Freeze | None = None

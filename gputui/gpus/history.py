@@ -13,105 +13,57 @@ _MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class MinuteRollup:
-    """One GPU over one minute. Means of the known samples; None where there was none."""
+    """One GPU over one minute. Of the known samples; None where there was none."""
 
     uuid: str
     minute: int
     """Minutes since the epoch (UTC)."""
-    samples: int
-    """How many readings there were, known or not."""
     utilization: float | None
-    utilization_known: int
-    """How many of them had a known utilization."""
     utilization_max: int | None
-    memory_used_max: int | None
+    memory: float | None
+    memory_max: int | None
     power: float | None
-    temperature_max: int | None
 
 
-class _Mean:
-    """A mean of known values."""
+class _Known:
+    """Mean and maximum of known values."""
 
-    __slots__ = ("count", "total")
+    __slots__ = ("count", "most", "total")
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0.0
+        self.most: Int = Missing.UNKNOWN
 
     def add(self, value: Float) -> None:
         if not isinstance(value, Missing):
             self.count += 1
             self.total += value
+            self.most = int(value) if isinstance(self.most, Missing) else max(self.most, int(value))
 
-    def value(self) -> float | None:
+    def mean(self) -> float | None:
         return self.total / self.count if self.count else None
 
-
-class _Minute:
-    """A minute that is not over."""
-
-    __slots__ = ("memory", "minute", "most", "power", "samples", "temperature", "utilization")
-
-    def __init__(self, minute: int) -> None:
-        self.minute = minute
-        self.samples = 0
-        self.utilization, self.power = _Mean(), _Mean()
-        self.most: int | None = None
-        self.memory: int | None = None
-        self.temperature: int | None = None
-
-    def add(self, gpu: GpuReading) -> None:
-        self.samples += 1
-        self.utilization.add(gpu.utilization)
-        self.power.add(gpu.power)
-        self.most = _larger(self.most, gpu.utilization)
-        self.memory = _larger(self.memory, gpu.memory_used)
-        self.temperature = _larger(self.temperature, gpu.temperature)
-
-    def rollup(self, uuid: str) -> MinuteRollup:
-        return MinuteRollup(
-            uuid=uuid,
-            minute=self.minute,
-            samples=self.samples,
-            utilization=self.utilization.value(),
-            utilization_known=self.utilization.count,
-            utilization_max=self.most,
-            memory_used_max=self.memory,
-            power=self.power.value(),
-            temperature_max=self.temperature,
-        )
+    def largest(self) -> int | None:
+        return None if isinstance(self.most, Missing) else self.most
 
 
-class History:
-    """Feed it every snapshot once. Slots follow the monotonic clock, minutes the wall clock."""
+class LastMinute:
+    """Utilization of each GPU by the monotonic clock. Feed it every snapshot once, and no stale one."""
 
     def __init__(self) -> None:
         self._slot: int | None = None
-        self._now: dict[str, _Mean] = {}
+        self._now: dict[str, _Known] = {}
         self._past: dict[str, deque[int | None]] = {}
-        self._minutes: dict[str, _Minute] = {}
 
-    def add(self, gpus: Iterable[GpuReading], monotonic: float, wall: float) -> list[MinuteRollup]:
-        """Take in one snapshot read at `monotonic` (seconds) and `wall` (seconds since the epoch).
-
-        Returns the minutes that ended with it, one per GPU. A stale snapshot is not to be fed in again.
-        """
+    def add(self, gpus: Iterable[GpuReading], monotonic: float) -> None:
+        """Take in one snapshot read at `monotonic` (seconds)."""
         self._advance(int(monotonic // SLOT_SECONDS))
-        minute = int(wall // _MINUTE)
-        ended: list[MinuteRollup] = []
         for gpu in gpus:
-            self._now.setdefault(gpu.uuid, _Mean()).add(gpu.utilization)
-            current = self._minutes.get(gpu.uuid)
-            # a clock set back goes on in the minute it was in: a minute is never reported twice
-            if current is None or minute > current.minute:
-                if current is not None:
-                    ended.append(current.rollup(gpu.uuid))
-                current = self._minutes[gpu.uuid] = _Minute(minute)
-            current.add(gpu)
-        return ended
+            self._now.setdefault(gpu.uuid, _Known()).add(gpu.utilization)
 
-    def last_minute(self, uuid: str, monotonic: float) -> list[int | None]:
-        """Utilization of the last minute up to `monotonic`: 15 values, oldest first, None where it is unknown."""
+    def of(self, uuid: str, monotonic: float) -> list[int | None]:
+        """The minute up to `monotonic`: 15 values, oldest first, None where it is unknown."""
         slot = int(monotonic // SLOT_SECONDS)
         past = list(self._past.get(uuid, ()))
         if self._slot is not None:
@@ -130,12 +82,59 @@ class History:
             self._slot = slot
 
 
-def _rounded(mean: _Mean | None) -> int | None:
-    value = mean.value() if mean else None
+class _Minute:
+    """One GPU in a minute that is not over."""
+
+    __slots__ = ("memory", "power", "utilization")
+
+    def __init__(self) -> None:
+        self.utilization, self.memory, self.power = _Known(), _Known(), _Known()
+
+    def add(self, gpu: GpuReading) -> None:
+        self.utilization.add(gpu.utilization)
+        self.memory.add(gpu.memory_used)
+        self.power.add(gpu.power)
+
+
+class Minutes:
+    """The minute under way by the wall clock, and those that are over and not taken yet."""
+
+    def __init__(self) -> None:
+        self._minute: int | None = None
+        self._now: dict[str, _Minute] = {}
+        self._over: list[MinuteRollup] = []
+
+    def add(self, gpus: Iterable[GpuReading], wall: float) -> None:
+        """Take in one snapshot read at `wall` (seconds since the epoch)."""
+        self._turn(wall)
+        for gpu in gpus:
+            self._now.setdefault(gpu.uuid, _Minute()).add(gpu)
+
+    def take(self, wall: float) -> list[MinuteRollup]:
+        """The minutes that are over at `wall`, each once. One that a clock set back goes through again comes again."""
+        self._turn(wall)
+        over, self._over = self._over, []
+        return over
+
+    def _turn(self, wall: float) -> None:
+        minute = int(wall // _MINUTE)
+        if self._minute is not None and minute != self._minute:
+            for uuid, seen in self._now.items():
+                self._over.append(
+                    MinuteRollup(
+                        uuid=uuid,
+                        minute=self._minute,
+                        utilization=seen.utilization.mean(),
+                        utilization_max=seen.utilization.largest(),
+                        memory=seen.memory.mean(),
+                        memory_max=seen.memory.largest(),
+                        power=seen.power.mean(),
+                    )
+                )
+            self._now = {}
+        self._minute = minute
+
+
+def _rounded(known: _Known | None) -> int | None:
+    value = known.mean() if known else None
     return None if value is None else round(value)
-
-
-def _larger(most: int | None, value: Int) -> int | None:
-    if isinstance(value, Missing):
-        return most
-    return value if most is None else max(most, value)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from gputui.gpus import rows
 from gputui.gpus.handle import Reader
-from gputui.gpus.history import SLOTS, History
+from gputui.gpus.history import SLOTS, LastMinute
 from gputui.gpus.reading import Snapshot
 from gputui.protocol import Event, GpusReply
 
@@ -19,7 +19,7 @@ class MonitorBackend:
     def __init__(self) -> None:
         self._reader: Reader | None = None
         self._news = asyncio.Event()
-        self._history = History()
+        self._history = LastMinute()
         self._cpu: deque[float | None] = deque(maxlen=SLOTS)
 
     async def events(self, types: Sequence[str] = ()) -> AsyncGenerator[Event, None]:  # noqa: ARG002
@@ -39,7 +39,7 @@ class MonitorBackend:
         assert self._reader is not None
         snapshot = self._reader.latest
         assert snapshot is not None
-        return rows.reply(snapshot, lambda uuid: self._history.last_minute(uuid, snapshot.monotonic), list(self._cpu))
+        return rows.reply(snapshot, lambda uuid: self._history.of(uuid, snapshot.monotonic), list(self._cpu))
 
     async def close(self) -> None:
         """End the reader process."""
@@ -47,6 +47,6 @@ class MonitorBackend:
             await self._reader.close()
 
     def _take(self, snapshot: Snapshot) -> None:
-        self._history.add(snapshot.gpus, snapshot.monotonic, snapshot.sampled_at.timestamp())
+        self._history.add(snapshot.gpus, snapshot.monotonic)
         self._cpu.append(rows.known(snapshot.host.cpu_percent))
         self._news.set()

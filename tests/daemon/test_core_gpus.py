@@ -15,6 +15,7 @@ import pytest
 from gputui.daemon.services import owners
 from gputui.domain.errors import InputError, Refused
 from gputui.gpus.reading import Int
+from gputui.store import gpus as table
 from tests.support.core import ME, Core, core
 
 GIB = 1 << 30
@@ -189,3 +190,20 @@ async def test_sharing_jobs_live_on_one_gpu_within_what_they_declared(home: Path
         assert daemon.state(three) == "queued"
         await daemon.services.jobs.cancel(ME, [two])
         await daemon.until(lambda: daemon.state(three) == "running")
+
+
+async def test_minutes_are_stored_once_they_are_over_and_a_hung_driver_adds_nothing(home: Path) -> None:
+    async with core(home, "1xh100-80g", interval=3600.0) as daemon:
+        gpus, snapshot = daemon.services.gpus, daemon.reader.latest
+        assert snapshot is not None
+        (gpu,) = snapshot.gpus
+        minute = snapshot.sampled_at.replace(second=0, microsecond=0) - timedelta(hours=1)
+        for after, used, lately in ((1, 10, 20), (2, 30, 40), (2, 99, 99)):
+            busy = replace(gpu, utilization=lately, memory_used=used)
+            at = minute + timedelta(seconds=after)
+            gpus.take(replace(snapshot, gpus=(busy,), monotonic=snapshot.monotonic + after, sampled_at=at))
+        await gpus.tick()
+        stored = await daemon.ctx.read(lambda session: table.minutes(session, gpu.uuid, minute, at))
+        assert [(row.minute, row.utilization_mean, row.utilization_max, row.memory_mean) for row in stored] == [
+            (minute, 30.0, 40.0, 20)
+        ]

@@ -2,23 +2,25 @@
 
 import asyncio
 import contextlib
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlmodel import Session
 
 from gputui.daemon.context import DAEMON, Caller, Context
 from gputui.daemon.gpu_table import CordonState, Entry
 from gputui.daemon.services import gpu_rows
-from gputui.daemon.services.minutes import Minutes
 from gputui.daemon.services.owners import Owners
 from gputui.daemon.services.undo import Undo, Undoable
 from gputui.domain.errors import InputError, Refused
 from gputui.domain.units import parse_time
+from gputui.gpus import rows
+from gputui.gpus.history import MinuteRollup, Minutes
 from gputui.gpus.reading import GpuReading, Holder, Missing, Snapshot
 from gputui.protocol import ActReply, ErrorCode, GpusReply
 from gputui.store import audit
 from gputui.store import gpus as table
 from gputui.store.gpus import SeenGpu
+from gputui.store.tables import GpuMinute
 
 FATAL_XIDS = frozenset({48, 79, 94, 95, 119, 120})
 UNDECLARED_SHARE = 0.6
@@ -64,10 +66,14 @@ class Gpus:
 
     def take(self, snapshot: Snapshot) -> None:
         """Take in a snapshot. Readings bypass the mutation lock: they are not ours to decide."""
-        self._snapshot = snapshot
         memory = self._ctx.memory
+        if self._snapshot is None or snapshot.monotonic > self._snapshot.monotonic:
+            # not again what a driver that hangs said last
+            memory.last_minute.add(snapshot.gpus, snapshot.monotonic)
+            self._minutes.add((gpu for gpu in snapshot.gpus if not gpu.lost), snapshot.sampled_at.timestamp())
+        self._snapshot = snapshot
         memory.host = snapshot.host
-        memory.cpu_history.append(gpu_rows.real(snapshot.host.cpu_percent))
+        memory.cpu_history.append(rows.known(snapshot.host.cpu_percent))
         now = self._ctx.clock.monotonic()
         self.tell_holders()
         self._owners.begin()
@@ -87,7 +93,6 @@ class Gpus:
         changed = [memory.refresh_gpu(entry, now) for entry in memory.gpus]
         if any(changed):
             self._ctx.wake.set()
-        self._minutes.add(memory.gpus, self._ctx.clock.now())
         self._remember(snapshot)
         problem = snapshot.problem
         self._ctx.warn("driver", f"{problem.sentence} {problem.remedy}" if problem else "")
@@ -206,11 +211,11 @@ class Gpus:
         for entry in list(self._ctx.memory.gpus):
             if entry.cordon and entry.cordon.until and entry.cordon.until <= now:
                 await self._set_cordon(DAEMON, entry, None, "gpu.uncordon", reason="its time is up")
-        if full := self._minutes.full(now):
+        if over := self._minutes.take(now.timestamp()):
             keep = timedelta(days=self._ctx.settings.reading_days)
 
             def work(session: Session) -> None:
-                table.insert_minutes(session, full)
+                table.insert_minutes(session, [_minute(one) for one in over])
                 table.prune_minutes(session, now, keep)
 
             await self._ctx.act(lambda: self._ctx.write(work))
@@ -317,3 +322,15 @@ def _plain(state: CordonState | None) -> dict[str, object] | None:
         return None
     until: datetime | None = state.until
     return {"reason": state.reason, "by": state.by, "until": until and until.isoformat(), "drain": state.drain}
+
+
+def _minute(seen: MinuteRollup) -> GpuMinute:
+    return GpuMinute(
+        gpu_uuid=seen.uuid,
+        minute=datetime.fromtimestamp(seen.minute * 60, UTC),
+        utilization_mean=seen.utilization,
+        utilization_max=seen.utilization_max,
+        memory_mean=None if seen.memory is None else int(seen.memory),
+        memory_max=seen.memory_max,
+        power_mean=seen.power,
+    )
