@@ -13,7 +13,7 @@ import pytest
 
 MARK = "TEST_PROCESS_MARK"
 """Every process that a test starts inherits this variable, however far it detaches itself."""
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 # Whoever runs the tests may ignore these (nohup, a script's background), and all that a test starts would inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

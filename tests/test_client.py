@@ -190,7 +190,7 @@ def event(seq: int, kind: str = "status", epoch: int = 1) -> dict[str, Any]:
 async def collect(client: AsyncClient, count: int) -> list[tuple[str, int]]:
     found = []
     events = client.events()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for one in events:
             found.append((one["type"], one["seq"]))
             if len(found) == count:
@@ -216,7 +216,7 @@ async def test_a_daemon_that_comes_later_is_found(home: Path, monkeypatch: pytes
     monkeypatch.setattr(aio_module, "FIRST_PAUSE", 0.01)
     client = AsyncClient(home / "s")
     events = client.events()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         first = await anext(events)
         assert first["type"] == "disconnected"
         assert "gputui daemon start" in str(first["data"]["message"])
@@ -229,7 +229,7 @@ async def test_silence_counts_as_broken(home: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(aio_module, "SILENCE_SECONDS", 0.05)
     async with streaming(home / "s"):
         events = AsyncClient(home / "s").events()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             first = await anext(events)
         assert "silent" in str(first["data"]["message"])
         await events.aclose()

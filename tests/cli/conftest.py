@@ -15,7 +15,7 @@ from gputui.cli.main import main
 from tests.support.daemon import Daemon, until
 from tests.support.daemon import daemon as running_daemon
 
-LIMIT_S = 60
+LIMIT_S = 120
 
 
 @dataclass

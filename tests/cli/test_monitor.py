@@ -26,7 +26,7 @@ def monitor(*arguments, **env):
         capture_output=True,
         text=True,
         env={**os.environ, **env},
-        timeout=60,
+        timeout=120,
     )
 
 

@@ -132,7 +132,7 @@ def test_ctrl_c_ends_with_130_and_says_nothing(home):
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"up\n"
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20) == (b"", b"")
+        assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 130
 
 
@@ -143,7 +143,7 @@ def test_a_reader_that_had_enough_is_no_error(home):
     os.close(writing)
     os.read(reading, 10)
     os.close(reading)
-    assert process.communicate(timeout=20)[1] == b""
+    assert process.communicate(timeout=60)[1] == b""
     assert process.returncode == 141
 
 

@@ -104,7 +104,7 @@ async def test_an_interactive_job_is_begun_by_its_client_or_cancelled(
         client = subprocess.Popen(grant["supervisor"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # noqa: ASYNC220
         (row,) = await daemon.ended(job)
         assert (row["state"], row["exit_code"]) == ("failed", 5)
-        assert client.wait(20) == 5
+        assert client.wait(60) == 5
         monkeypatch.setattr(runs, "INTERACTIVE_PATIENCE", 0.1)
         forgotten = await daemon.submit("true", interactive=True)
         (row,) = await daemon.ended(forgotten)

@@ -170,7 +170,7 @@ def test_stop_by_request_says_what_becomes_of_jobs(running: Daemon) -> None:
     with running.client() as client:
         assert "jobs go on" in client.stop_daemon()["message"]
     assert running.process is not None
-    running.process.wait(30)
+    running.process.wait(60)
     assert running.stop() == 0
 
 

@@ -22,7 +22,7 @@ from gputui.daemon.routes.http import Body, Reply, Text
 from gputui.daemon.server import SocketServer, bind
 from gputui.domain.errors import Refused
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Said(Body):

@@ -15,7 +15,7 @@ from gputui.engines.supervision import procs
 
 MARK = "GPUTUI_TEST_MARK"
 """Passed on to fork servers and supervisors, and given to each job."""
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Lab:

@@ -108,7 +108,7 @@ class Core:
         entry = self.ctx.memory.gpus.ensure(self.uuid(index))
         return entry.state(self.ctx.clock.monotonic()).value
 
-    async def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait for it; fail when it does not come."""
         async with asyncio.timeout(seconds):
             while not condition():  # noqa: ASYNC110 - there is no event for what a test looks at

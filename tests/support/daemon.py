@@ -63,7 +63,7 @@ class Daemon:
         """A client that never starts a daemon itself."""
         return Client(self.socket, session=session, start=False)
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 20.0) -> int:
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 60.0) -> int:
         """Signal it and wait for its end; its exit code."""
         assert self.process is not None
         process, self.process = self.process, None
@@ -84,7 +84,7 @@ class Daemon:
                 active = client.jobs(state=["held", "queued", "starting", "running", "stopping"], limit=10_000)["jobs"]
                 if active:
                     client.cancel([job["id"] for job in active])
-                    client.wait([job["id"] for job in active], timeout=30)
+                    client.wait([job["id"] for job in active], timeout=60)
         self.stop()
 
 
@@ -99,7 +99,7 @@ def daemon(folder: Path, *, gpus: str = "2", env: Mapping[str, str] | None = Non
         found.end()
 
 
-def until(condition: Callable[[], object], seconds: float = 30.0, step: float = 0.02) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0, step: float = 0.02) -> None:
     """Wait for a condition; fail when it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():

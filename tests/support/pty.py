@@ -20,7 +20,7 @@ from typing import Self
 
 import pyte
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 PROMPT = "READY$"
 
 KEYS = {
@@ -212,7 +212,7 @@ class Terminal:
             self.process.send_signal(signal.SIGHUP)
             self.process.send_signal(signal.SIGCONT)
             try:
-                self.process.wait(5)
+                self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 
 from gputui.tui.app import GputuiApp
 from gputui.tui.screens.main import MainScreen
-from tests.support.pty import Terminal
+from tests.support.pty import DEADLINE_S, Terminal
 from tests.tui.fake import NOW, FakeBackend
 
 
@@ -62,14 +62,16 @@ class Shown:
         return next(line for line in self.lines() if part in line)
 
     async def until(self, wanted: Callable[[], Any] | str) -> None:
-        """Return once the picture shows the text, or the predicate holds; fail after 5 s with the picture."""
+        """Return once the picture shows the text, or the predicate holds; fail at the deadline with the picture."""
         check = (lambda: wanted in self.text()) if isinstance(wanted, str) else wanted
-        for _ in range(250):
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
             await self.pilot.pause()
             if check():
                 return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"never came: {wanted}\n{self.text()}")
             await asyncio.sleep(0.02)
-        raise AssertionError(f"never came: {wanted}\n{self.text()}")
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
