@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 
 from gputui.daemon.context import DAEMON, Context, StoreUnavailable
+from gputui.daemon.services import settings
 from gputui.daemon.services.changes import Changes
 from gputui.daemon.services.freeze import Freezer
 from gputui.daemon.services.gpus import Gpus
@@ -112,6 +113,7 @@ class Loop:
 
     async def _load(self) -> None:
         ctx, memory, services = self._ctx, self._ctx.memory, self._services
+        await settings.record(ctx)
         rows = await ctx.read(lambda session: list(table.load_waiting(session)))
         memory.load_waiting(rows, ctx.clock.now(), ctx.clock.monotonic())
         memory.next_seq = 1 + await ctx.read(table.last_seq)
