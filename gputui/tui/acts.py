@@ -195,10 +195,11 @@ class Acts:
             if error.code != ErrorCode.NOT_READY:
                 raise
             reason = await self.screen.ask(
-                f"{error.message} Start without? Reason:", hint="why its data can be trusted"
+                f"#{job['id']} is not ready; start without its data? Reason:", hint="why its data can be trusted"
             )
             if not reason:
-                return self.screen.flash(f"Not started: {error.message}", good=False)
+                missing = clean(job["reason"]) or "its data is not ready"
+                return self.screen.flash(f"#{job['id']} was not started: {missing}.", good=False)
             reply = await self.backend.start(job["id"], {**request, "ignore_data": True, "reason": reason})
         self._told(reply)
         return None

@@ -24,10 +24,25 @@ def as_toml(job: JobRow) -> str:
     """What the editor shows."""
     lines = [f"# Job #{job['id']}. Save and leave to change it; leave without saving to keep it as it is."]
     for field in FIELDS:
-        value = job.get(field)
+        value = _typed(field, job.get(field))
         # JSON strings, numbers, booleans and lists of strings are TOML too
         lines.append(f"# {field} =" if value is None else f"{field} = {json.dumps(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _typed(field: str, value: object) -> object:
+    """A value as people type it, and exactly it: '60GiB', '2m30s'; what has no such form stays a number."""
+    if not isinstance(value, int | float) or not value or value % 1:
+        return value
+    if field == "gpu_memory":
+        for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+            if value % size == 0:
+                return f"{value // size:.0f}{unit}"
+    if field == "duration":
+        minutes, seconds = divmod(int(value), 60)
+        hours, minutes = divmod(minutes, 60)
+        return "".join(f"{n}{unit}" for n, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if n)
+    return value
 
 
 def changes(job: JobRow, text: str) -> dict[str, Any]:
@@ -39,10 +54,11 @@ def changes(job: JobRow, text: str) -> dict[str, Any]:
     unknown = sorted(set(edited) - set(FIELDS))
     if unknown:
         raise NotEdited(f"Nothing changed: a job has no field {unknown[0]}; there are {', '.join(FIELDS)}.")
+    before = tomllib.loads(as_toml(job))
     return {
         _AS_SUBMITTED.get(field, field): edited.get(field)
         for field in FIELDS
-        if edited.get(field) != job.get(field)
+        if edited.get(field) != before.get(field)
     }  # fmt: skip
 
 

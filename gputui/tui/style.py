@@ -33,7 +33,7 @@ Confirm:ansi, Page:ansi { background: transparent; }
 Prompt { align: left bottom; background: transparent; }
 Prompt:ansi { background: transparent; }
 #prompt { height: 1; width: 100%; background: $panel; }
-#label { width: auto; max-width: 70%; color: $primary; }
+#label { width: auto; max-width: 70%; color: $primary; text-wrap: nowrap; text-overflow: ellipsis; }
 #answer { width: 1fr; border: none; height: 1; padding: 0; background: $panel; }
 Page { align: center middle; background: $background 50%; }
 #page {

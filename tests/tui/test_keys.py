@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputui.client import ClientError
+from gputui.tui import edit
 from gputui.tui.keymap import KEYS
 from gputui.tui.settings import Settings, load
 from tests.tui.conftest import screen
@@ -193,11 +194,30 @@ async def test_start_and_its_message() -> None:
         assert shown.calls("start") == [("start", 431, {"version": 1})]
 
 
+def test_the_editor_shows_sizes_and_durations_as_people_type_them() -> None:
+    job = FakeBackend().jobs[0].copy()
+    job["gpu_memory"], job["duration"] = 60 << 30, 9045.0
+    text = edit.as_toml(job)
+    assert 'gpu_memory = "60GiB"' in text
+    assert 'duration = "2h30m45s"' in text
+    assert edit.changes(job, text) == {}
+    assert edit.changes(job, text.replace("60GiB", "1.5GiB")) == {"gpu_memory": "1.5GiB"}
+    job["gpu_memory"], job["duration"] = 1001, 0.5
+    assert edit.changes(job, edit.as_toml(job)) == {}
+
+
+async def test_running_jobs_say_when_they_end() -> None:
+    async with screen() as shown:
+        await shown.press("2")
+        await shown.until("left")
+        assert "ends ≈" in shown.row("running    #412")
+
+
 async def test_start_without_data_asks_for_a_reason() -> None:
     async with screen() as shown:
         shown.backend.refuse = ClientError("not_ready", "corpus-zh is 67 % there.")
         await shown.press("j", "j", "S")
-        await shown.until("Start without? Reason:")
+        await shown.until("#422 is not ready; start without its data? Reason:")
         await shown.press(*"checked", "enter")
         await shown.until(lambda: len(shown.calls("start")) == 2)
         assert shown.calls("start")[1] == ("start", 422, {"version": 1, "ignore_data": True, "reason": "checked"})

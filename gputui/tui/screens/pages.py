@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _facts(facts: list[tuple[str, str]], look: Look) -> Text:
     text = Text()
     for name, value in facts:
-        text.append(f"{name:<14}", look.dim)
+        text.append(f"{name:<16}", look.dim)
         text.append(f"{value}\n", look.text)
     return text
 

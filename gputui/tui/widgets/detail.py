@@ -69,7 +69,7 @@ def _why(  # noqa: PLR0917
     expected = approximately(job["expected_start"], now) if job["state"] == "queued" else ""
     if expected and "≈" not in reason:
         sentence += f" · expected to start {expected}"
-    wrapped = wrap(head + sentence, width, 2)
+    wrapped = wrap(head + sentence, width, min(2, room))
     paint = theme.style(look, job["state"])
     lines: list[Line] = [[(wrapped[0][: len(head)], paint), (wrapped[0][len(head) :], look.strong)]]
     lines += [[(text, look.strong)] for text in wrapped[1:]]

@@ -39,6 +39,8 @@ class Lines(Widget):
         """Line `y`, as wide as the widget."""
         parts = self.lines[y] if y < len(self.lines) else []
         strip = Strip([Segment(text, style) for text, style in parts])
+        if strip.cell_length > self.size.width > 1:
+            strip = Strip([*strip.crop(0, self.size.width - 1), Segment("…", parts[-1][1])])
         return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
     def render_line(self, y: int) -> Strip:

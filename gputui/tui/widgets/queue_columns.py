@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rich.segment import Segment
 from rich.style import Style
@@ -100,6 +100,14 @@ def demand(job: JobRow) -> str:
     return f"{job['gpus']}×{','.join(job['gpu_types']) or 'any'}" if job["gpus"] else "none"
 
 
+def _demand(job: JobRow, width: int) -> str:
+    """The same in `width` cells: of several types only the models where the whole names are too long."""
+    whole = demand(job)
+    if cells_of(whole) <= width or len(job["gpu_types"]) < 2:
+        return whole
+    return f"{job['gpus']}×{','.join(name.partition('-')[0] for name in job['gpu_types'])}"
+
+
 def elapsed(job: JobRow, now: datetime) -> float | None:
     """Seconds the present or last run has taken."""
     began, ended = parse_time(job["started_at"]), parse_time(job["ended_at"])
@@ -147,7 +155,7 @@ def cell(job: JobRow, placed: Placed, context: Context) -> list[Segment]:
         case "data":
             return _data(job, width, look)
         case "gpus":
-            return cells.text(demand(job), width, look.text)
+            return cells.text(_demand(job, width), width, look.text)
         case "estimate":
             return cells.text("–" if job["duration"] is None else duration(job["duration"]), width, look.text, True)
         case "submitted":
@@ -206,8 +214,21 @@ def _progress(job: JobRow, width: int, context: Context) -> list[Segment]:
     ]
 
 
+def _outlook(job: JobRow, now: datetime) -> str:
+    """When a run should end; on which GPUs it runs is told beside it."""
+    took, wanted = elapsed(job, now), job["duration"]
+    if took is None or not wanted:
+        return ""
+    left = wanted - took
+    if left < 0:
+        return f"over its estimate by {duration(-left)}"
+    return f"ends ≈{plain.moment(now + timedelta(seconds=left), now)}, {duration(left)} left"
+
+
 def _reason(job: JobRow, width: int, right: bool, context: Context) -> list[Segment]:
     look, words = context.look, clean(job["reason"])
+    if job["state"] == "running":
+        words = _outlook(job, context.now) or words
     expected = approximately(job["expected_start"], context.now) if job["state"] == "queued" else ""
     if expected and "≈" not in words:
         words = f"{words} {expected}" if words else f"starts {expected}"
