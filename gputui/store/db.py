@@ -24,6 +24,8 @@ from gputui.store.problems import Deposed, StoreProblem, explain, lost, outdated
 from gputui.store.tables import Host, Leader
 
 BUSY_TIMEOUT_MS = 5000
+LONGEST_PATH = 500
+"""Bytes. SQLite stops at 512, with what it appends for its journals."""
 MARKER_SUFFIX = ".exists"
 """Beside the store: a file that says a store was here and how far it had come, so that its loss is noticed."""
 _EPOCH_WORD = "Epoch: "
@@ -59,6 +61,11 @@ class Store:
             raise StoreProblem("A store in memory would lose the queue.", "Name a file.")
         path = Path(url.database).absolute()
         where = str(path)
+        if len(os.fsencode(path)) > LONGEST_PATH:
+            raise StoreProblem(
+                f"The path of the store is longer than the {LONGEST_PATH} bytes that SQLite takes: {where}.",
+                "Put the state folder less deep (XDG_STATE_HOME).",
+            )
         kind = network_filesystem(path, mountinfo)
         if kind is not None:
             raise StoreProblem(

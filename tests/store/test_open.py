@@ -117,6 +117,11 @@ def test_a_lost_store_is_begun_anew_only_when_told(path: Path) -> None:
     Store.open(path, HOST).close()
 
 
+def test_a_path_too_long_for_sqlite_is_called_that(home: Path) -> None:
+    with pytest.raises(StoreProblem, match="longer than the 500 bytes"):
+        Store.open(home.joinpath(*["x" * 100] * 5, "gputui.db"), HOST)
+
+
 def test_an_older_copy_is_refused_unless_told(path: Path) -> None:
     with Store.open(path, HOST) as store:
         store.take_leadership(AT)
