@@ -209,13 +209,14 @@ class NvmlDevice:
             self._memory_v2 = info is not Missing.UNSUPPORTED
         if info is Missing.UNSUPPORTED:
             info = ask(pynvml.nvmlDeviceGetMemoryInfo, self.handle)
+        if not isinstance(info, Missing) and (info.total in ALL_ONES or info.used in ALL_ONES):
+            info = Missing.UNSUPPORTED
+        if info is Missing.UNSUPPORTED and isinstance(self._total, int):
+            return Missing.UNKNOWN  # it has memory of its own, as it said before: the driver has a bad moment
         if isinstance(info, Missing):
             self._unified = self._unified or info is Missing.UNSUPPORTED
             return info
         total, used = info.total, info.used
-        if total in ALL_ONES or used in ALL_ONES:
-            self._unified = True
-            return Missing.UNSUPPORTED
         self._unified = False
         self._total = total
         return used if used <= total else Missing.UNKNOWN

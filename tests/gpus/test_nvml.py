@@ -306,6 +306,18 @@ def test_unified_memory(make_stub, open_source, spawn):
     assert source.memory_used(gpu.uuid) == 4 * GIB
 
 
+def test_memory_that_turns_to_garbage_is_unknown_and_no_sign_of_unified_memory(make_stub, open_source):
+    stub = make_stub(1)
+    source = open_source(stub)
+    source.read()
+    stub.gpu(0).memory_used = NOT_AVAILABLE
+    [gpu] = source.read(1)
+    assert (gpu.memory_used, gpu.memory_total, gpu.unified_memory) == (Missing.UNKNOWN, 80 * GIB, False)
+    assert source.memory_used(gpu.uuid) is Missing.UNKNOWN
+    stub.gpu(0).memory_used = GIB
+    assert source.read(2)[0].memory_used == GIB
+
+
 def test_unified_memory_of_unknown_processes_is_unknown(make_stub, open_source):
     stub = make_stub(1, name="NVIDIA GB10")
     stub.gpu(0).memory_total = NOT_AVAILABLE
