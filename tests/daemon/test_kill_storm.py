@@ -1,5 +1,7 @@
 """Exactly once: real jobs under a daemon that is killed at random moments, with delays injected between the steps."""
 
+import contextlib
+import os
 import random
 import signal
 import time
@@ -32,6 +34,7 @@ def test_each_job_runs_exactly_once_while_the_daemon_is_killed(home: Path) -> No
         codes = {row["id"]: row["exit_code"] for row in rows}
         assert codes == {job_id: n % 4 for n, job_id in enumerate(ids)}, killed.log()[-3000:]
         assert {row["state"] for row in rows} == {"succeeded", "failed"}
+    until(lambda: not mentioning(killed.state))
 
     lines = [line.split() for line in diary.read_text().splitlines()]
     assert sorted(int(number) for word, number, _ in lines if word == "start") == ids
@@ -44,6 +47,18 @@ def test_each_job_runs_exactly_once_while_the_daemon_is_killed(home: Path) -> No
         else:
             assert holder.pop(gpu) == number
     assert holder == {}
+
+
+def mentioning(folder: Path) -> list[str]:
+    """Command lines of the processes that work in a folder: daemons, their children, supervisors and jobs."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            with contextlib.suppress(OSError):
+                command, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
+                if os.fsencode(folder) in command + environment:
+                    found.append(command.replace(b"\0", b" ").decode("utf-8", "replace"))
+    return found
 
 
 def over(found: Daemon) -> bool:
