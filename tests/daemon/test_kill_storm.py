@@ -34,7 +34,7 @@ def test_each_job_runs_exactly_once_while_the_daemon_is_killed(home: Path) -> No
         codes = {row["id"]: row["exit_code"] for row in rows}
         assert codes == {job_id: n % 4 for n, job_id in enumerate(ids)}, killed.log()[-3000:]
         assert {row["state"] for row in rows} == {"succeeded", "failed"}
-    until(lambda: not mentioning(killed.state))
+    until(lambda: not at_work_in(killed.state))
 
     lines = [line.split() for line in diary.read_text().splitlines()]
     assert sorted(int(number) for word, number, _ in lines if word == "start") == ids
@@ -49,15 +49,16 @@ def test_each_job_runs_exactly_once_while_the_daemon_is_killed(home: Path) -> No
     assert holder == {}
 
 
-def mentioning(folder: Path) -> list[str]:
-    """Command lines of the processes that work in a folder: daemons, their children, supervisors and jobs."""
+def at_work_in(folder: Path) -> list[str]:
+    """Processes that are told of a folder or have something in it open: daemons, supervisors and jobs."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
             with contextlib.suppress(OSError):
-                command, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
-                if os.fsencode(folder) in command + environment:
-                    found.append(command.replace(b"\0", b" ").decode("utf-8", "replace"))
+                told = [process.joinpath(name).read_bytes() for name in ("cmdline", "environ")]
+                opened = [os.fsencode(link.readlink()) for link in process.joinpath("fd").iterdir()]
+                if any(os.fsencode(folder) in text for text in (*told, *opened)):
+                    found.append(f"{process.name} {told[0]!r}")
     return found
 
 
