@@ -81,6 +81,7 @@ class SocketServer(uvicorn.Server):
             )
         )
         self.path = path
+        self._is_default = path == paths.user_socket()
         self._moved = moved
         self._stop = asyncio.Event()
         self._inode: tuple[int, int] | None = None
@@ -119,6 +120,8 @@ class SocketServer(uvicorn.Server):
         """The file or its folder is gone (a clean-up of /tmp, a logout): bind anew, connections live on."""
         try:
             if not self.path.parent.is_dir():
+                if not self._is_default:
+                    return  # a place that somebody named is theirs to bring back; nobody else's clients may find us
                 self.path = paths.user_socket()
             listener = bind(self.path)
         except (OSError, paths.UnsafeFolder) as error:

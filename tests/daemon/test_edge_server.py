@@ -273,6 +273,26 @@ async def test_a_lost_folder_moves_the_socket_to_where_clients_look_next(
     assert serving.path == home / "elsewhere" / "gputui.sock"
 
 
+async def test_a_socket_that_was_named_never_moves_to_where_other_clients_look(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LOOK_SECONDS", 0.05)
+    named = home / "named" / "d.sock"
+    running = SocketServer(application(asyncio.Event()), named, lambda _path: None)
+    async with running.listening() as listener:
+        task = asyncio.create_task(running.serve([listener]))
+        named.unlink()
+        named.parent.rmdir()
+        await running._listen_again()
+        assert (running.path, paths.user_socket().exists(), named.parent.exists()) == (named, False, False)
+        named.parent.mkdir(mode=0o700)
+        async with asyncio.timeout(DEADLINE):
+            while not paths.answers(named):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        running.stop()
+        await task
+
+
 async def test_stopping_does_not_wait_for_streams_and_slow_requests(home: Path) -> None:
     never = asyncio.Event()
     running = SocketServer(application(never), home / "run" / "gputui.sock", lambda _path: None)
