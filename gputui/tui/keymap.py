@@ -78,7 +78,7 @@ KEYS: tuple[Key, ...] = (
     Key("undo", "z", "undo", "take back your last act", Where.ANY, True, True, 80),
     Key("redo", "ctrl+y", "redo", "do it again", Where.ANY, True, True, 0, "^y"),
     Key("freeze", "exclamation_mark", "freeze", "stop everything automatic, or thaw", Where.ANY, True, True, 85, "!"),
-    Key("picture", "p", "pause", "freeze the picture; again: go on"),
+    Key("picture", "p", "pause", "pause the picture; again: go on"),
     Key("mouse", "m", "mouse", "mouse on or off (on: hold Shift or Option to select text)"),
     Key("refresh", "ctrl+r,ctrl+l", "redraw", "ask again and redraw everything", shown="^r ^l"),
     Key("help", "question_mark,f1", "help", "all keys", footer=99, shown="?"),

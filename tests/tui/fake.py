@@ -97,7 +97,7 @@ def sample_gpus() -> list[GpuRow]:
     return [
         gpu(0, **held(412, "sft-7b", "li", ago(hours=3, minutes=12), 97, 74.1)),
         gpu(1, **held(412, "sft-7b", "li", ago(hours=3, minutes=12), 96, 73.8)),
-        gpu(2, **{**held(409, "eval", "chen", ago(hours=1), 0, 56.0), "history": [86, 80, 33, 10] + [0] * 11}),
+        gpu(2, **{**held(409, "eval", "chen", ago(hours=1), 0, 56.0), "history": [0] * 15}),
         gpu(3),
         gpu(
             4,

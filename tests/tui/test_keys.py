@@ -269,7 +269,7 @@ async def test_copy_says_what_it_did() -> None:
 async def test_frozen_picture_stays_and_goes_on() -> None:
     async with screen() as shown:
         await shown.press("p")
-        await shown.until("The picture is frozen; p goes on.")
+        await shown.until("The picture is paused; p goes on.")
         shown.backend.change(420, name="renamed")
         shown.backend.announce("queue", "gpus")
         for _ in range(20):

@@ -99,7 +99,7 @@ async def test_a_held_gpu_that_does_nothing_for_a_minute_is_idle() -> None:
     ]
     async with screen(backend) as shown:
         assert "◔ #412 sft-7b" in shown.row("0  h100-80g")
-        assert "li idle" in shown.row("0  h100-80g")
+        assert "idle · li" in shown.row("0  h100-80g")
         assert "● #412 sft-7b" in shown.row("1  h100-80g")
         assert "● #412 sft-7b" in shown.row("2  h100-80g")
         assert "2 busy 1 idle 1 free" in shown.text()

@@ -53,7 +53,7 @@ class Freezer:
     async def _set(self, caller: Caller, wanted: Freeze | None, act: str, reason: str) -> None:
         before = self._ctx.memory.frozen
         await self._change(caller, before, wanted, act=act, reason=reason)
-        self._undo.remember(caller, self._undoable("froze it" if wanted else "thawed it", before, wanted))
+        self._undo.remember(caller, self._undoable("the freeze" if wanted else "the thaw", before, wanted))
 
     async def _change(
         self, caller: Caller, before: Freeze | None, wanted: Freeze | None, *, act: str, reason: str

@@ -68,7 +68,7 @@ class MainScreen(Screen[None]):
         """Why the daemon does not answer; empty: it does."""
         self.counts: dict[str, int] = {}
         self.paused = False
-        """The picture is frozen by `p`."""
+        """The picture is paused by `p`."""
         self.asking = 0
         """Questions open: the rows they name stand still."""
         self.faces: dict[str, str] = {}
@@ -212,7 +212,7 @@ class MainScreen(Screen[None]):
             frozen = self.status["frozen"]
             sentences.append(f"Frozen by {frozen['by']}: {frozen['reason']}. Nothing starts by itself; ! thaws.")
         if self.paused:
-            sentences.append("The picture is frozen; p goes on.")
+            sentences.append("The picture is paused; p goes on.")
         if self.reply and self.reply["problem"] and self.reply["gpus"]:
             problem = self.reply["problem"]
             sentences.append(f"{problem['sentence']} {problem['remedy']}")

@@ -246,13 +246,15 @@ class GpuTable(LineTable):
         why, age = clean(gpu["why"]), since(gpu["held_since"], self.now)
         if why and state not in ("busy", "idle", "foreign"):
             return cut(why, room)
-        special = (why or "foreign") if state == "foreign" else "idle" if state == "idle" else ""
-        user = clean(gpu["held_user"])
+        user, special = clean(gpu["held_user"]), (why or "foreign") if state == "foreign" else ""
+        # the time tells how long it is held, not how long it is idle
+        lead = "idle" if state == "idle" else ""
         for parts in ((user, special, age), (user, special), (special,)):
-            tail = " ".join(part for part in parts if part)
+            told = " ".join(part for part in parts if part)
+            tail = f"{lead} · {told}" if lead and told else lead or told
             if cells_of(tail) <= room:
                 return tail
-        return cut(special, room)
+        return cut(lead or special, room)
 
 
 def shown_state(gpu: GpuRow) -> str:

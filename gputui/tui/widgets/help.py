@@ -65,6 +65,7 @@ def help_text(look: Look, faces: dict[str, str], readonly: bool, monitor: bool) 
         ("○", look.waiting, "waits: a job for its turn, a free GPU for a job"),
         ("▲ ‖ ◆ ◔", look.attention, "wants a look: cordoned, held, foreign, idle (held, and 0% for a whole minute)"),
         ("✗", look.lost, "lost or failed"),
+        ("C N F", look.strong, "priority class where room is short: core, normal, filler"),
     ):
         text.append(f"  {glyph:<8} ", style)
         text.append(f"{words}\n", look.text)
