@@ -65,7 +65,7 @@ bench: $(READY) compiler
 	$(BIN)/python -m bench.run
 
 screenshots: $(READY)
-	$(BIN)/python -m tests.tui.screenshots screenshots main running why cancel log
+	$(BIN)/python -m tests.tui.screenshots screenshots
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

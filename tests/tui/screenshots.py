@@ -1,4 +1,7 @@
-"""Pictures of the screen's main states: `python -m tests.tui.screenshots OUTDIR` writes SVG files."""
+"""Pictures of the screen: `python -m tests.tui.screenshots OUTDIR [STATE...]` writes SVG files of the running app.
+
+Without a state: the few that are kept in `screenshots/`. `everything`: each state at each size and in each look.
+"""
 
 import asyncio
 import os
@@ -14,6 +17,13 @@ from gputui.tui.settings import Settings
 from tests.tui.fake import NOW, FakeBackend
 
 SIZES = ((120, 40), (80, 24), (40, 12), (200, 60))
+LOOKS = ("dark", "light", "ansi")
+KEPT = (
+    ("main", (120, 40), "dark"), ("main", (80, 24), "dark"), ("main", (200, 60), "dark"),
+    ("main", (120, 40), "light"), ("main", (120, 40), "ansi"),
+    ("running", (120, 40), "dark"), ("why", (120, 40), "dark"), ("log", (120, 40), "dark"), ("help", (120, 40), "dark"),
+)  # fmt: skip
+"""What stands in the repository."""
 STATES: dict[str, Sequence[str]] = {
     "main": (),
     "running": ("2",),
@@ -27,29 +37,32 @@ STATES: dict[str, Sequence[str]] = {
 }
 
 
-async def picture(folder: Path, name: str, keys: Sequence[str], size: tuple[int, int], look: str = "auto") -> None:
-    """One picture of a state reached by `keys`."""
+def name(state: str, size: tuple[int, int], look: str) -> str:
+    """The file of a picture."""
+    return f"{state}-{size[0]}x{size[1]}" + ("" if look == "dark" else f"-{look}") + ".svg"
+
+
+async def picture(folder: Path, state: str, size: tuple[int, int], look: str) -> None:
+    """One picture of a state reached by its keys."""
     app = GputuiApp(FakeBackend(), settings=Settings(look), clock=lambda: NOW)
     async with app.run_test(size=size) as pilot:
         for _ in range(10):
             await pilot.pause()
-        for key in keys:
+        for key in STATES[state]:
             await pilot.press(key)
             await pilot.pause(0.05)
         await pilot.pause(0.4)
-        (folder / f"{name}-{size[0]}x{size[1]}.svg").write_text(app.export_screenshot(title="gputui"), "utf-8")
+        (folder / name(state, size, look)).write_text(app.export_screenshot(title="gputui"), "utf-8")
 
 
 async def main(folder: Path, only: Sequence[str]) -> None:
-    """Every state at every size."""
-    for size in SIZES:
-        for name, keys in STATES.items():
-            if not only or name in only:
-                await picture(folder, name, keys, size)
-    if not only or "light" in only:
-        await picture(folder, "light", (), (120, 40), "light")
-    if not only or "ansi" in only:
-        await picture(folder, "ansi", (), (120, 40), "ansi")
+    """The pictures asked for."""
+    wanted = KEPT
+    if only:
+        states = list(STATES) if "everything" in only else only
+        wanted = tuple((state, size, look) for state in states for size in SIZES for look in LOOKS)
+    for state, size, look in wanted:
+        await picture(folder, state, size, look)
 
 
 if __name__ == "__main__":
