@@ -105,6 +105,18 @@ async def test_a_held_gpu_that_does_nothing_for_a_minute_is_idle() -> None:
         assert "2 busy 1 idle 1 free" in shown.text()
 
 
+async def test_a_gpu_cut_into_instances_is_not_counted_beside_them() -> None:
+    backend = FakeBackend()
+    whole = gpu(0, why="cut into MIG instances")
+    parts = [gpu(0, uuid=f"MIG-{n}", type="h100-1g.10gb", mig_parent=whole["uuid"]) for n in range(2)]
+    backend.rows = [whole, *parts, gpu(1, state="lost", why="Xid 79")]
+    async with screen(backend) as shown:
+        assert "3 GPUs · 2 free 1 lost" in shown.text()
+        assert "○" not in shown.row("cut into MIG instances")
+        assert "h100-1g.10gb" in shown.text()
+        assert "✗ lost: Xid 79" in shown.text()
+
+
 async def test_what_does_not_fit_behind_a_holder_is_left_out_whole() -> None:
     async with screen(size=(40, 12)) as shown:
         assert shown.row("0  h100-80g").rstrip().endswith(" li")
@@ -122,7 +134,7 @@ async def test_states_are_words_with_glyphs() -> None:
     ]
     async with screen(backend) as shown:
         text = shown.text()
-        for words in ("◌ releasing for 3s", "▲ quarantined: 12.0G", "✗ Xid 79 at 14:02", "▲ cordoned: fan", "◆ python"):
+        for words in ("◌ releasing for 3s", "▲ quarantined: 12.0G", "✗ lost: Xid 79 at 14:02", "▲ cordoned: fan", "◆ python"):
             assert words in text
         assert "wang foreign 2d" in text
         assert "1 lost" in text

@@ -1,6 +1,7 @@
 """One row per GPU: what it is, how busy, since when, held by whom."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from rich.segment import Segment
@@ -18,6 +19,7 @@ from gputui.tui.widgets.line_table import LineTable
 
 BLOCK = 58
 """Cells a row needs at least where rows stand side by side."""
+LONGEST_TYPE = 16
 _COLUMNS = (
     Column("index", "", 2, 100, right=True),
     Column("type", "type", 9, 95, grows=3),
@@ -64,7 +66,8 @@ class GpuTable(LineTable):
         self.problem: list[str] = []
         """Why there is no GPU, and what to do; shown where the rows would be."""
         self.now = datetime.now().astimezone()
-        self._placed: tuple[int, tuple[Placed, ...]] = (-1, ())
+        self._placed: tuple[tuple[int, int], tuple[Placed, ...]] = ((-1, 0), ())
+        self._cut: frozenset[str] = frozenset()
 
     @property
     def count(self) -> int:
@@ -82,6 +85,7 @@ class GpuTable(LineTable):
         """Take new readings."""
         before, old_problem, key = self.gpus, self.problem, self.key(self.cursor)
         self.gpus, self.problem, self.now = family(gpus), list(problem), now
+        self._cut = cut_into_instances(gpus)
         uuids = [gpu["uuid"] for gpu in self.gpus]
         if key in uuids and uuids.index(key) != self.cursor:
             self.cursor = uuids.index(key)
@@ -149,8 +153,13 @@ class GpuTable(LineTable):
         return Strip([Segment("  " + self.problem[line], style)]).adjust_cell_length(width)
 
     def _place(self, width: int) -> tuple[Placed, ...]:
-        if self._placed[0] != width:
-            self._placed = (width, cells.place(_COLUMNS, width - 2))
+        longest = max((cells_of(gpu["type"]) + bool(gpu["mig_parent"]) for gpu in self.gpus), default=0)
+        if self._placed[0] != (width, longest):
+            columns = [
+                replace(column, width=min(max(column.width, longest), LONGEST_TYPE)) if column.id == "type" else column
+                for column in _COLUMNS
+            ]
+            self._placed = ((width, longest), cells.place(columns, width - 2))
         return self._placed[1]
 
     def header(self, width: int) -> Strip:
@@ -231,8 +240,11 @@ class GpuTable(LineTable):
         who = clean(gpu["held_by"])
         if len(gpu["job_ids"]) > 1:
             who += f" +{len(gpu['job_ids']) - 1}"
+        if gpu["uuid"] in self._cut and state == "free":
+            # nothing to give away: its instances below are
+            return cells.text("  " + clean(gpu["why"]), width, look.dim, right)
         if not who:
-            return [Segment(mark, paint), *cells.text(clean(gpu["why"]) or gpu["state"], width - 2, paint, right)]
+            return [Segment(mark, paint), *cells.text(_alone(gpu), width - 2, paint, right)]
         room = width - 2
         tail = self._tail(gpu, state, max(0, room - min(cells_of(who), max(8, room // 2)) - 1))
         return [
@@ -255,6 +267,19 @@ class GpuTable(LineTable):
             if cells_of(tail) <= room:
                 return tail
         return cut(lead or special, room)
+
+
+def _alone(gpu: GpuRow) -> str:
+    """State and cause of a GPU that nobody holds: 'free', 'lost: Xid 79', 'drained: fan'."""
+    why = clean(gpu["why"])
+    if why and gpu["state"] in ("lost", "quarantined") and gpu["state"] not in why.lower():
+        return f"{gpu['state']}: {why}"
+    return why or gpu["state"]
+
+
+def cut_into_instances(gpus: Sequence[GpuRow]) -> frozenset[str]:
+    """UUIDs of the GPUs that are no device to give away, since MIG instances are cut from them."""
+    return frozenset(gpu["mig_parent"] for gpu in gpus if gpu["mig_parent"])
 
 
 def shown_state(gpu: GpuRow) -> str:

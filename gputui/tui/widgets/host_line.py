@@ -8,14 +8,16 @@ from gputui.protocol import GpuRow, HostRow
 from gputui.tui import bars
 from gputui.tui.text import GIB, clean
 from gputui.tui.theme import Look
-from gputui.tui.widgets.gpu_table import shown_state
+from gputui.tui.widgets.gpu_table import cut_into_instances, shown_state
 from gputui.tui.widgets.lines import Line, cells_of
 
 _STATES = ("busy", "idle", "free", "foreign", "releasing", "cordoned", "quarantined", "lost", "unknown")
 
 
 def counts(gpus: Sequence[GpuRow], look: Look) -> Line:
-    """'8 GPUs · 5 busy 2 free 1 cordoned'."""
+    """'8 GPUs · 5 busy 2 free 1 cordoned'; a GPU cut into MIG instances is not one more beside them."""
+    whole = cut_into_instances(gpus)
+    gpus = [gpu for gpu in gpus if gpu["uuid"] not in whole]
     found = Counter(shown_state(gpu) for gpu in gpus)
     line: Line = [(f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'}", look.strong)]
     paints = {"busy": look.running, "free": look.waiting, "lost": look.lost}
@@ -60,7 +62,7 @@ def _readings(host: HostRow, look: Look) -> list[Line]:
     else:
         graph = bars.sparkline(host["cpu_history"], 5, look.plain)
         # of one width always: what stands to the right must not jump about
-        parts.append([("cpu ", look.dim), (graph, look.waiting), (f"{host['cpu_percent']:4.0f}%", look.text)])
+        parts.append([("cpu ", look.dim), (graph, look.waiting), (f"{host['cpu_percent']:3.0f}%", look.text)])
     used, total = host["memory_used"], host["memory_total"]
     if used is None or total is None:
         parts.append([("ram ", look.dim), ("?", look.attention)])
