@@ -25,7 +25,7 @@ async def test_a_job_runs_on_a_gpu_and_gives_it_back(home: Path) -> None:
         shown = await daemon.services.rows.show(job)
         assert [run["exit_code"] for run in shown["runs"]] == [3]
         log = await daemon.ctx.read(lambda session: session.connection().exec_driver_sql("select act from audit").all())
-        assert [act for (act,) in log] == ["job.submit", "job.start", "job.end"]
+        assert [act for (act,) in log] == ["settings.change", "job.submit", "job.start", "job.end"]
 
 
 async def test_the_environment_is_what_was_captured_and_what_is_documented(home: Path) -> None:

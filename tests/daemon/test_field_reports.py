@@ -1,5 +1,6 @@
 """What went wrong in other queues, line by line of the field reports on queues; what concerns the daemon."""
 
+import fcntl
 import os
 import shutil
 import sys
@@ -64,14 +65,15 @@ async def test_pueue_185_ids_do_not_change_with_the_order(home: Path) -> None:
 
 
 async def test_skypilot_4552_and_5911_many_jobs_end_at_once_and_leave_no_zombies(home: Path) -> None:
-    jobs = count(60, 1000)
+    jobs, patience = count(60, 1000), count(120, 900)
     async with core(home) as daemon:
-        wait = f"while [ ! -e {home}/go ]; do sleep 0.2; done; exit 3"
-        items = [{"argv": ["/bin/sh", "-c", wait], "gpus": 0} for _ in range(jobs)]
-        ids = (await daemon.services.submit.submit(ME, items, "/", ENV))["job_ids"]
-        await daemon.until(lambda: all(daemon.state(job) == "running" for job in ids), 120)
-        (home / "go").touch()
-        await daemon.until(lambda: not daemon.ctx.memory.notes, 120)
+        with (home / "gate").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            argv = ["flock", "--shared", gate.name, "sh", "-c", "exit 3"]
+            items = [{"argv": argv, "gpus": 0} for _ in range(jobs)]
+            ids = (await daemon.services.submit.submit(ME, items, "/", ENV))["job_ids"]
+            await daemon.until(lambda: all(daemon.state(job) == "running" for job in ids), patience)
+        await daemon.until(lambda: not daemon.ctx.memory.notes, patience)
         rows = await daemon.services.rows.of(ids)
         assert {(row["state"], row["exit_code"], row["attempt"]) for row in rows} == {("failed", 3, 1)}
         mine = psutil.Process().children(recursive=True)
