@@ -21,7 +21,7 @@ from gputui.tui import theme
 from gputui.tui.screens.main import MainScreen
 from gputui.tui.settings import Settings, load
 from gputui.tui.style import CSS
-from gputui.tui.terminal import TerminalDriver, leave
+from gputui.tui.terminal import TerminalDriver, drop_unwritable, leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,6 +162,7 @@ def _play(app: GputuiApp) -> int:
     gc.freeze()  # what was loaded stays: a collector that walks through it holds up the first frame by 30 ms
     gc.enable()
     app.run(mouse=False)
+    drop_unwritable()
     return 1 if app.crash else int(app.return_code or 0)
 
 

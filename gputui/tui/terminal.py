@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import struct
+import sys
 import termios
 import threading
 from pathlib import Path
@@ -110,6 +111,17 @@ def leave(app: Any, code: int, patience: float = 3.0) -> None:
     timer.daemon = True
     timer.start()
     app.exit(return_code=code)
+
+
+def drop_unwritable() -> None:
+    """Let what a dead terminal never took go nowhere, or the interpreter fails to flush it and ends with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def orphaned() -> bool:
