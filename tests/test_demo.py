@@ -58,7 +58,7 @@ def test_every_state_shows_within_a_minute_and_nothing_is_left(demo, home):
         (blocked,) = [job for job in client.jobs(limit=100)["jobs"] if job["name"] == "vision-13b"]
         assert "images" in blocked["reason"]
         assert 0 < blocked["readiness"] < 1
-        until(lambda: max(gpu["utilization"] or 0 for gpu in client.gpus()["gpus"]) > 50)
+        until(lambda: max(gpu["utilization"] or 0 for gpu in client.gpus()["gpus"]) > 50, seconds=180)
         log = client.log(next(job["id"] for job in client.jobs(limit=100)["jobs"] if job["state"] == "failed"))
         assert log["written"] > 0
     process.send_signal(signal.SIGTERM)
