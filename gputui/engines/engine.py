@@ -67,6 +67,8 @@ class RunEnd:
     oom_killed: bool = False
     log_error: str = ""
     """Output lost on its way to disk ('disk full'), if any."""
+    rebooted: bool = False
+    """LOST, since the machine was restarted while it ran: nobody's fault, and nothing of it is left."""
 
 
 class Found(StrEnum):

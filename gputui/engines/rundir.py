@@ -122,7 +122,9 @@ class RunDir:
         if found is Found.FINISHED:
             return _run_end(records.load(str(self.path / "exit")) or {})
         if found is Found.LOST:
-            return RunEnd(EndReason.LOST, error=self._why_lost())
+            rebooted = (top := self.top()) is not None and top.boot_id != procs.boot_id()
+            error = "the machine was restarted while it ran" if rebooted else self._why_lost()
+            return RunEnd(EndReason.LOST, error=error, rebooted=rebooted)
         if found is Found.MISSING:
             return RunEnd(EndReason.GONE)
         return RunEnd(EndReason.REVOKED, error=self._text("refused") or self._last_words())
@@ -168,9 +170,6 @@ class RunDir:
             return ""
 
     def _why_lost(self) -> str:
-        top = self.top()
-        if top is not None and top.boot_id != procs.boot_id():
-            return "the machine was restarted while it ran"
         return self._last_words() or "its supervisor was killed"
 
     def _last_words(self) -> str:

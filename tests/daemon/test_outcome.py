@@ -16,6 +16,7 @@ def failed(code: int = 1, seconds: float = 100.0) -> Past:
 
 
 LOST = Past("lost", None, None, 100.0)
+REBOOTED = RunEnd(EndReason.LOST, rebooted=True)
 
 
 @pytest.mark.parametrize(
@@ -31,10 +32,11 @@ LOST = Past("lost", None, None, 100.0)
         (RunEnd(EndReason.NOEXEC, error="cannot run x: no such file"), None, 0, [], JobState.FAILED),
         (RunEnd(EndReason.REVOKED), None, 0, [], JobState.QUEUED),
         (RunEnd(EndReason.REVOKED), Intent.CANCELLED, 0, [], JobState.CANCELLED),
-        (RunEnd(EndReason.LOST), None, 0, [], JobState.QUEUED),
-        (RunEnd(EndReason.LOST), None, 0, [LOST], JobState.QUEUED),
-        (RunEnd(EndReason.LOST), None, 0, [LOST, LOST], JobState.LOST),
-        (RunEnd(EndReason.LOST), None, 0, [failed(), failed(75), LOST], JobState.QUEUED),
+        (REBOOTED, None, 0, [], JobState.QUEUED),
+        (REBOOTED, None, 0, [LOST], JobState.QUEUED),
+        (REBOOTED, None, 0, [LOST, LOST], JobState.LOST),
+        (REBOOTED, None, 0, [failed(), failed(75), LOST], JobState.QUEUED),
+        (RunEnd(EndReason.LOST), None, 5, [], JobState.LOST),  # its supervisor was killed
         (RunEnd(EndReason.LOST), Intent.CANCELLED, 0, [], JobState.CANCELLED),
         (RunEnd(EndReason.GONE), None, 5, [], JobState.LOST),
         (RunEnd(EndReason.GONE), Intent.CANCELLED, 0, [], JobState.CANCELLED),

@@ -10,7 +10,7 @@ from gputui.engines.engine import EndReason, RunEnd
 REQUEUE_CODE = 75
 """The exit code (EX_TEMPFAIL) by which a job asks to be run again."""
 MOST_LOSSES = 2
-"""How often a job whose run was lost is queued again by itself."""
+"""How often a job whose run was lost to a reboot is queued again by itself."""
 FAST_SECONDS = 10.0
 """A run that fails sooner than this has hardly begun."""
 MOST_FAST_FAILURES = 3
@@ -71,9 +71,10 @@ def decide(end: RunEnd, intent: Intent | None, retries: int, past: Sequence[Past
         return Outcome(JobState.FAILED, intent.value, "stopped at its time limit")
     if end.reason is EndReason.LOST:
         losses = 1 + sum(run.end_reason == EndReason.LOST for run in past)
-        if losses <= MOST_LOSSES:
+        # a supervisor that was killed, perhaps by the job itself, is no reason to run the job once more
+        if end.rebooted and losses <= MOST_LOSSES:
             return Outcome(JobState.QUEUED, reason, said)
-        return Outcome(JobState.LOST, reason, f"{said}; {losses} runs of it were lost")
+        return Outcome(JobState.LOST, reason, f"{said}; {losses} runs of it were lost" if losses > 1 else said)
     if end.exit_code == 0:
         return Outcome(JobState.SUCCEEDED, reason, said)
     here = Past(reason, end.exit_code, end.signal, end.duration)
