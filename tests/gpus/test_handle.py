@@ -303,8 +303,10 @@ def test_the_reader_loads_nothing_heavy():
     assert not {"textual", "rich", "sqlalchemy", "pydantic", "fastapi", "asyncio", "typer"} & set(loaded)
 
 
-async def test_open_files_of_the_parent_stay_flat(stub):
+async def test_open_files_of_the_parent_stay_flat(stub, monkeypatch):
     """lablup/all-smi#118, on the parent's side: replaced readers leave nothing behind."""
+    monkeypatch.setattr(handle, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(handle, "_LONGEST_PAUSE", 0.02)
     async with Watched(interval=0.02) as watched:
         await watched.until(lambda snapshot: snapshot.gpus)
         before = open_files()
