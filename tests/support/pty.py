@@ -212,7 +212,7 @@ class Terminal:
             self.process.send_signal(signal.SIGHUP)
             self.process.send_signal(signal.SIGCONT)
             try:
-                self.process.wait(30)
+                self.process.wait(5)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
