@@ -134,8 +134,9 @@ async def test_states_are_words_with_glyphs() -> None:
     ]
     async with screen(backend) as shown:
         text = shown.text()
-        for words in ("◌ releasing for 3s", "▲ quarantined: 12.0G", "✗ lost: Xid 79 at 14:02", "▲ cordoned: fan", "◆ python"):
+        for words in ("◌ releasing for 3s", "▲ quarantined: 12.0G", "✗ lost: Xid 79 at 14:02", "▲ cordoned: fan"):
             assert words in text
+        assert "◆ python" in text
         assert "wang foreign 2d" in text
         assert "1 lost" in text
 
