@@ -33,7 +33,7 @@ def _sum(counts: dict[str, int], states: tuple[str, ...]) -> int:
 
 
 def tabs(scope: str, counts: dict[str, int], look: Look, width: int, only_here: bool = False) -> Line:
-    """'1 Queue 37  2 Running 5  3 Ended 12 1 failed  4 All': every view with its key and how much is in it."""
+    """'1 Queue 37  2 Running 5  3 Ended 12 · 1 failed  4 All': every view with its key and how much is in it."""
     failed = counts.get("failed", 0) + counts.get("lost", 0)
     names = (("Queue", _WAITING), ("Running", _ACTIVE), ("Ended", _ENDED), ("All", ()))
     line: Line = []
@@ -48,7 +48,7 @@ def tabs(scope: str, counts: dict[str, int], look: Look, width: int, only_here: 
         known = bool(counts) and bool(states)
         line.append((f"{name} {_sum(counts, states):,}" if known else name, look.strong if here else look.dim))
         if states is _ENDED and failed:
-            line.append((f" {failed:,} failed", look.lost))
+            line += [(" · ", look.dim), (f"{failed:,} failed", look.lost)]
         line.append(("  ", look.dim))
     line.pop()
     return line
