@@ -4,11 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual.events import Key
 
 from gputui.client import ClientError
 from gputui.tui import edit
 from gputui.tui.keymap import KEYS
 from gputui.tui.settings import Settings, load
+from gputui.tui.widgets.dialogs import Prompt
 from tests.tui.conftest import screen
 from tests.tui.fake import FakeBackend
 
@@ -397,3 +399,13 @@ async def test_no_gpu_shows_the_problem_and_the_remedy() -> None:
         await shown.until("No NVIDIA driver.")
         assert "Install it, then reboot." in shown.text()
         assert "#420" in shown.text()
+
+
+async def test_what_is_typed_before_the_line_has_the_focus_counts() -> None:
+    async with screen() as shown:
+        answers: list[str | None] = []
+        prompt = Prompt(":")
+        shown.app.push_screen(prompt, answers.append)
+        for key in (Key("h", "h"), Key("i", "i"), Key("enter", "\r")):
+            prompt.post_message(key)
+        await shown.until(lambda: answers == ["hi"])

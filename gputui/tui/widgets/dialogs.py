@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
@@ -83,6 +84,16 @@ class Prompt(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
+
+    async def on_key(self, event: Key) -> None:
+        """Take what was typed before the line had the focus: what it gets itself never comes here."""
+        answer = self.query_one(Input)
+        if event.key == "enter":
+            event.stop()
+            await answer.action_submit()
+        elif event.is_printable and event.character:
+            event.stop()
+            answer.insert_text_at_cursor(event.character)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self.typed and event.value != self.value:
