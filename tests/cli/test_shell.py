@@ -39,8 +39,9 @@ def test_job_control_meets_the_program_itself(daemon, tmp_path):
     with Terminal.shell(tmp_path) as terminal:
         program = tmp_path / "program.py"
         program.write_text(
-            "import signal, sys\n"
-            "signal.signal(signal.SIGCONT, lambda *_: print('back', flush=True))\n"
+            "import os, signal, sys\n"
+            # not by print: the stop may have come in the middle of one
+            "signal.signal(signal.SIGCONT, lambda *_: os.write(1, b'back\\n'))\n"
             "print('up', flush=True)\n"
             "for line in sys.stdin: print('got', line, end='', flush=True)\n"
         )

@@ -171,13 +171,13 @@ async def test_a_pid_that_belongs_to_another_process_is_not_adopted_nor_signalle
     job = await daemon.submit("/bin/sh", "-c", f"echo x >> {home}/began; exec sleep 600", grace=0.1)
     await daemon.until(lambda: daemon.state(job) == "running" and began(home) == 1)
     with subprocess.Popen(["sleep", "1000"]) as innocent:  # noqa: ASYNC220
-        await daemon.loop.close()
-        pull_the_plug(daemon, job, pid=innocent.pid)
-        await daemon.reader.close()
-        await daemon.ctx.close()
-        daemon.ctx.store.close()
-        await daemon.open()
         try:
+            await daemon.loop.close()
+            pull_the_plug(daemon, job, pid=innocent.pid)
+            await daemon.reader.close()
+            await daemon.ctx.close()
+            daemon.ctx.store.close()
+            await daemon.open()
             (row,) = await daemon.ended(job)
             assert (row["state"], row["attempt"], began(home)) == ("lost", 1, 1)
             assert innocent.poll() is None
