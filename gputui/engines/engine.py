@@ -79,7 +79,7 @@ class Found(StrEnum):
     NEVER_BEGAN = "never_began"
     LOST = "lost"
     MISSING = "missing"
-    """No directory: the intent was committed and nothing followed. Safe to requeue."""
+    """No directory: nothing followed the commit of the intent, or someone took it away; the store knows which."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gputui.domain.failure import signal_name
 from gputui.domain.lifecycle import Hold, JobState
 from gputui.engines.engine import EndReason, RunEnd
 
@@ -100,7 +101,7 @@ def sentence(end: RunEnd) -> str:
         case EndReason.EXITED:
             return "done" if end.exit_code == 0 else f"exit {end.exit_code}"
         case EndReason.SIGNALLED:
-            return f"ended by {signal_name(end.signal)}"
+            return f"ended by {'a signal' if end.signal is None else signal_name(end.signal)}"
         case EndReason.NOEXEC:
             return "its program could not be run"
         case EndReason.LOST:
@@ -109,18 +110,6 @@ def sentence(end: RunEnd) -> str:
             return "its run directory is gone; whether it still runs is unknown"
         case EndReason.REVOKED:
             return "it never began"
-
-
-def signal_name(number: int | None) -> str:
-    """`SIGKILL` for 9; `signal 99` for one without a name."""
-    import signal
-
-    if number is None:
-        return "a signal"
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _failed(run: Past) -> bool:

@@ -8,9 +8,9 @@ from datetime import datetime
 from sqlmodel import Session
 
 from gputui.daemon.context import Context
-from gputui.daemon.services.outcome import signal_name
 from gputui.daemon.services.why import Why
 from gputui.domain.errors import Refused
+from gputui.domain.failure import signal_name
 from gputui.domain.lifecycle import ENDED, WAITING, JobState
 from gputui.domain.reason import Reason
 from gputui.protocol import ErrorCode, JobRow, RunRow
